@@ -1,0 +1,180 @@
+"""The report as frozen records: what ``analysis`` concludes and every surface (text, JSON, page) shows.
+
+Owns the shape of the answer and its JSON form (schema 1: fields are added, never renamed). Leaves the concluding to
+``analysis`` and the wording of pages to the surfaces. ``None`` means not measured; it never means zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+REPORT_SCHEMA = 1
+
+
+class Severity(StrEnum):
+    """How much an entry should disturb its reader."""
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class HostState(StrEnum):
+    """What the training thread does at an instant: the first of this order that applies. Disjoint; adds up to wall."""
+
+    COMPILE = "compile"
+    DEVICE_WAIT = "device_wait"
+    INPUT_WAIT = "input_wait"
+    TRANSFER = "transfer"
+    CHECKPOINT = "checkpoint"
+    GC = "gc"
+    TRACE = "trace"
+    OUTSIDE = "outside"
+
+
+class Quality(StrEnum):
+    """Whether a number was measured or worked out from others."""
+
+    MEASURED = "measured"
+    INFERRED = "inferred"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A place in source code. ``source`` is the text of the line as it was when recorded."""
+
+    file: str
+    line: int
+    function: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Which run this is and what could be captured."""
+
+    id: str
+    path: str
+    ranks: int
+    processes: int
+    level: str
+    capabilities: dict[str, Any]
+    command: tuple[str, ...] = ()
+    started_unix_s: float | None = None
+    state: str = "ended"
+    """`recording`, `ended`, `crashed` (no end mark and no recent write) or `empty`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFacts:
+    """Steps of the run; times in ms."""
+
+    count: int
+    median_ms: float | None = None
+    p95_ms: float | None = None
+    source: str | None = None
+    inferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GraphFacts:
+    """Totals over graphs, counted by the framework itself and read as differences over the recording."""
+
+    distinct: int
+    syncs: int
+    executions: int
+    compiles: int
+    cache_hits: int
+    persistent_hits: int
+    evictions: int
+    compile_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """Compiles of one cause at one place. Expected ones are listed too: counts add up to ``GraphFacts.compiles``."""
+
+    cause: str
+    expected: bool
+    severity: Severity
+    count: int
+    compile_s: float
+    steps: tuple[int, ...]
+    site: Site | None
+    user_site: Site | None
+    trigger: str
+    summary: str
+    advice: str
+    root: dict[str, Any] = field(default_factory=dict)
+    graphs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem beside recompiles. ``cost_s`` is None when its cost was not measured."""
+
+    id: str
+    severity: Severity
+    site: Site | None
+    user_site: Site | None
+    count: int
+    cost_s: float | None
+    summary: str
+    advice: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeFacts:
+    """Where wall time of the training thread went (rank 0 of the run), in seconds. ``host`` sums to ``wall_s``."""
+
+    wall_s: float
+    host: dict[str, float]
+    device_busy_s: float | None
+    device_idle_by_host_state: dict[str, float]
+    overlap_pct: float | None
+    quality: Quality
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The one sentence. ``saves_s``: upper bound of what removing the limit saves; None when it cannot be said."""
+
+    bound: str
+    summary: str
+    saves_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DataFacts:
+    """What is missing from the recording, so that no total is trusted more than it deserves."""
+
+    dropped: int
+    faults: dict[str, int]
+    skipped_parts: int
+    lost: dict[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All that the tool concludes about one run."""
+
+    run: RunFacts
+    steps: StepFacts
+    graphs: GraphFacts
+    recompiles: tuple[Recompile, ...]
+    findings: tuple[Finding, ...]
+    time: TimeFacts
+    verdict: Verdict
+    data: DataFacts
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON-ready values; the first key is ``schema``. An absent site is ``{}``."""
+        plain: dict[str, Any] = {"schema": REPORT_SCHEMA, **asdict(self)}
+        for entry in (*plain["recompiles"], *plain["findings"]):
+            for key in ("site", "user_site"):
+                entry[key] = entry[key] or {}
+        return plain
