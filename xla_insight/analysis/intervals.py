@@ -1,0 +1,89 @@
+"""Exact integer arithmetic over sets of time intervals, vectorised.
+
+Owns union, containment and the cutting of a time axis into elementary segments. Knows nothing of what an interval
+means; that is ``accounting``. All times are integer nanoseconds, intervals are half open: ``[start, end)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Nanoseconds = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class Spans(NamedTuple):
+    """A set of intervals, in any order, possibly nested or overlapping."""
+
+    starts: Nanoseconds
+    ends: Nanoseconds
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[int, int]]) -> Spans:
+        """Spans from (start, end) pairs."""
+        table = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
+        return cls(table[:, 0].copy(), table[:, 1].copy())
+
+    def keep(self, mask: Mask) -> Spans:
+        """Only the intervals where ``mask`` holds."""
+        return Spans(self.starts[mask], self.ends[mask])
+
+
+NO_SPANS = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
+
+
+def joined(parts: Iterable[Spans]) -> Spans:
+    """All intervals of ``parts`` in one set, unchanged."""
+    listed = list(parts)
+    if not listed:
+        return NO_SPANS
+    return Spans(np.concatenate([p.starts for p in listed]), np.concatenate([p.ends for p in listed]))
+
+
+def union(spans: Spans) -> Spans:
+    """The same instants as disjoint intervals in order of time. Intervals that only touch stay apart."""
+    if not len(spans.starts):
+        return NO_SPANS
+    order = np.argsort(spans.starts, kind="stable")
+    starts, ends = spans.starts[order], spans.ends[order]
+    reach = np.maximum.accumulate(ends)
+    first = np.ones(len(starts), np.bool_)
+    first[1:] = starts[1:] >= reach[:-1]
+    last = np.flatnonzero(np.append(first[1:], True))
+    return Spans(starts[first], reach[last])
+
+
+def index_inside(points: Nanoseconds, containers: Spans) -> NDArray[np.int64]:
+    """For each point the index of the container that holds it (ends included), else -1. Containers are a `union`."""
+    if not len(containers.starts):
+        return np.full(len(points), -1, np.int64)
+    index = np.searchsorted(containers.starts, points, side="right") - 1
+    held = (index >= 0) & (points <= containers.ends[np.maximum(index, 0)])
+    return np.where(held, index, -1)
+
+
+class Axis:
+    """A stretch of time cut at every edge of the given sets, so that each set covers a segment wholly or not at all.
+
+    ``lengths`` are the ns of the segments, ``starts`` where each begins; both have one entry a segment.
+    """
+
+    def __init__(self, begin: int, end: int, edges: Iterable[Nanoseconds]) -> None:
+        points = np.unique(np.concatenate([np.array([begin, end], np.int64), *edges]))
+        self._points = points[(points >= begin) & (points <= end)]
+        self.starts = self._points[:-1]
+        self.lengths = np.diff(self._points)
+
+    def covered(self, spans: Spans) -> Mask:
+        """Which segments lie inside at least one interval of ``spans`` (whose edges were given when cutting)."""
+        n_segments = len(self.lengths)
+        low, high = self._points[0], self._points[-1]
+        steps = np.zeros(n_segments + 1, np.int64)
+        np.add.at(steps, np.searchsorted(self._points, np.clip(spans.starts, low, high)), 1)
+        np.add.at(steps, np.searchsorted(self._points, np.clip(spans.ends, low, high)), -1)
+        covered: Mask = np.cumsum(steps[:-1]) > 0
+        return covered

@@ -1,0 +1,123 @@
+"""Numbers, durations, shares and places as a person reads them: one wording for sentences, reports and pages.
+
+Three significant digits, a unit always, thousands separated by thin spaces, ``n/a`` for what was not measured and a
+tilde before what was inferred. Owns the wording of a value; leaves sentences to ``analysis`` and layout to the surfaces.
+"""
+
+from __future__ import annotations
+
+import math
+
+THIN_SPACE = "\u2009"
+NOT_MEASURED = "n/a"
+_BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+_INSTALL_FOLDERS = ("/site-packages/", "/dist-packages/")
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """``value`` with at most ``digits`` significant digits, without trailing zeros, never in exponent form."""
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    rounded = round(value, decimals)
+    text = f"{rounded:,.{decimals}f}".replace(",", THIN_SPACE)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def count(value: float | None) -> str:
+    """A whole number with thin spaces between thousands, in full: ``41 234``."""
+    return NOT_MEASURED if value is None else f"{round(value):,}".replace(",", THIN_SPACE)
+
+
+def duration(seconds: float | None, *, inferred: bool = False) -> str:
+    """Seconds as ``12 µs``, ``412 ms``, ``3.2 s``, ``2 m 14 s`` or ``3 h 5 m``."""
+    if seconds is None:
+        return NOT_MEASURED
+    return ("~" if inferred else "") + ("-" if seconds < 0 else "") + _positive_duration(abs(seconds))
+
+
+def _positive_duration(seconds: float) -> str:
+    rounded = float(f"{seconds:.3g}")
+    if rounded == 0:
+        return "0 s"
+    if rounded < 1e-6:
+        return f"{significant(seconds * 1e9)} ns"
+    if rounded < 1e-3:
+        return f"{significant(seconds * 1e6)} µs"
+    if rounded < 1:
+        return f"{significant(seconds * 1e3)} ms"
+    if rounded < 60:
+        return f"{significant(seconds)} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} m {rest} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{count(hours)} h {minutes} m"
+
+
+def nanoseconds(value: float | None, *, inferred: bool = False) -> str:
+    """Like `duration`, from nanoseconds."""
+    return duration(None if value is None else value / 1e9, inferred=inferred)
+
+
+def size(n_bytes: float | None) -> str:
+    """Bytes in decimal units: ``1.5 MB``."""
+    if n_bytes is None:
+        return NOT_MEASURED
+    value, unit = float(n_bytes), 0
+    while float(f"{value:.3g}") >= 1000 and unit < len(_BYTE_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{significant(value)} {_BYTE_UNITS[unit]}"
+
+
+def share(part: float | None, whole: float | None, *, inferred: bool = False) -> str:
+    """``part`` of ``whole`` in percent: ``38 %``, ``4.2 %``, ``<1 %``; ``n/a`` when either is unknown or whole is 0."""
+    if part is None or not whole:
+        return NOT_MEASURED
+    return percent(100 * part / whole, inferred=inferred)
+
+
+def percent(value: float | None, *, inferred: bool = False) -> str:
+    """A percentage (0 to 100) as text."""
+    if value is None:
+        return NOT_MEASURED
+    mark = "~" if inferred else ""
+    if value == 0:
+        return f"{mark}0 %"
+    if 0 < value < 1:
+        return f"{mark}<1 %"
+    return f"{mark}{significant(value, 2)} %" if value < 99.5 else f"{mark}{value:.0f} %"
+
+
+def plural(number: int, noun: str, many: str | None = None) -> str:
+    """``1 read``, ``412 reads``; ``many`` for nouns that do not take an s."""
+    return f"{count(number)} {noun if number == 1 else many or noun + 's'}"
+
+
+def short_hash(graph: str | None, digits: int = 6) -> str:
+    """The first hex digits of a graph's hash."""
+    return NOT_MEASURED if not graph else graph.removeprefix("0x")[:digits]
+
+
+def short_path(path: str, limit: int = 40) -> str:
+    """A path shortened in the middle: installed files from their package on, others by their last folders.
+
+    ``/usr/lib/python3/site-packages/transformers/models/bert/modeling_bert.py`` -> ``transformers/…/modeling_bert.py``.
+    """
+    plain = path.replace("\\", "/")
+    for folder in _INSTALL_FOLDERS:
+        if folder in plain:
+            package, *rest = plain.rsplit(folder, 1)[1].split("/")
+            if not rest:
+                return package
+            return f"{package}/{rest[0]}" if len(rest) == 1 else f"{package}/…/{rest[-1]}"
+    if len(plain) <= limit and not plain.startswith("/"):
+        return plain
+    return plain.rstrip("/").rsplit("/", 1)[-1]
+
+
+def place(file: str | None, line: int | None, limit: int = 40) -> str:
+    """A line of code: ``train.py:31``, ``transformers/…/masking_utils.py:354``."""
+    if not file:
+        return NOT_MEASURED
+    return short_path(file, limit) if line is None else f"{short_path(file, limit)}:{line}"
