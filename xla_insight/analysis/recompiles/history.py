@@ -1,0 +1,174 @@
+"""What is known about each compile before anyone asks for its cause: its family, its relatives, how graphs were reused.
+
+Owns families (cuts at the same place that do the same job) and the order of compiles in time. Leaves causes to
+``rules``. A family lives in one process: each process has a cache of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from xla_insight.analysis.tables import Place, RunTables
+from xla_insight.facts.events import Trigger
+
+FamilyKey = tuple[object, ...]
+
+_FRAMEWORK_FILE = re.compile(r"/(torch|torch_xla|torch_tpu|functorch)/|/typing_extensions\.py$")
+_READ_LIKE = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
+"""Triggers that run part of the pending graph and leave the rest pending: several may fall between two syncs."""
+_KIND_OF_TRIGGER = {
+    Trigger.SYNC: "sync",
+    Trigger.STEP_TRACE: "sync",
+    Trigger.OPTIMIZER: "sync",
+    Trigger.LOADER: "sync",
+    Trigger.WARM_UP_CACHE: "sync",
+}
+"""Triggers that do the same job at the same place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compile:
+    """One compile. ``seen_before``: the same graph had been compiled in this process; ``earlier``: the latest compile
+    of another graph of its family, if any. ``inputs`` and ``outputs`` are counts, None when unknown."""
+
+    process: int
+    time_ns: int
+    step: int | None
+    compile_ns: int | None
+    graph: str | None
+    trigger: str
+    sentence: str
+    place: Place
+    family: FamilyKey
+    inputs: int | None = None
+    outputs: int | None = None
+    seen_before: bool = False
+    earlier: Compile | None = None
+
+
+@dataclass(slots=True)
+class Family:
+    """The distinct graphs of one family in order of their first compile, and how often each was executed."""
+
+    graphs: list[str] = field(default_factory=list)
+    executions: list[int] = field(default_factory=list)
+    anonymous: int = 0
+    """Compiles whose graph is not known by name."""
+
+    def bounded_and_reused(self) -> bool:
+        """Few variants, each used again: a price paid once. The first graph may be a start-up variant used once."""
+        if self.anonymous > 1:
+            return False
+        counts = self.executions
+        if len(counts) > 1 and counts[0] == 1:
+            counts = counts[1:]
+        reused = all(count >= 2 for count in counts) and sum(counts) >= 2 * len(counts)
+        return len(counts) <= 4 and reused
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """All compiles in order of process and time, and their families."""
+
+    compiles: tuple[Compile, ...]
+    families: dict[FamilyKey, Family]
+
+
+def build_history(tables: RunTables) -> History:
+    """Everything known about the compiles of a run."""
+    frame = tables["compiles"]
+    counts = _graph_counts(tables["graphs"])
+    executed = _executions_in(tables["executions"])
+    ordinals = _cut_ordinals(tables["syncs"])
+    compiles: list[Compile] = []
+    families: dict[FamilyKey, Family] = defaultdict(Family)
+    latest: dict[FamilyKey, Compile] = {}
+    for row in frame.itertuples(index=False):
+        place = tables.place(row.process, row.site)
+        key = _family_key(int(row.process), str(row.trigger), place, ordinals.get((row.process, row.cut_ns)))
+        graph = row.graph if isinstance(row.graph, str) else None
+        family = families[key]
+        entry = Compile(
+            process=int(row.process),
+            time_ns=int(row.time_ns),
+            step=None if pd.isna(row.step) else int(row.step),
+            compile_ns=None if pd.isna(row.duration_ns) else int(row.duration_ns),
+            graph=graph,
+            trigger=str(row.trigger),
+            sentence=row.sentence if isinstance(row.sentence, str) else "",
+            place=place,
+            family=key,
+            inputs=counts.get(graph, (None, None))[0],
+            outputs=counts.get(graph, (None, None))[1],
+            seen_before=(int(row.process), graph) in executed.compiled,
+            earlier=latest.get(key),
+        )
+        if graph is None:
+            family.anonymous += 1
+        elif not entry.seen_before:
+            family.graphs.append(graph)
+            family.executions.append(executed.count[entry.process, graph])
+            executed.compiled.add((entry.process, graph))
+        latest[key] = entry
+        compiles.append(entry)
+    return History(tuple(compiles), dict(families))
+
+
+def merged_stack(stack: Iterable[tuple[str, int, str]]) -> tuple[tuple[str, int, str], ...]:
+    """The frames outside the framework: what tells one cut of the program from another."""
+    return tuple(frame for frame in stack if not _FRAMEWORK_FILE.search(frame[0]))
+
+
+@dataclass(slots=True)
+class _Executed:
+    count: Counter[tuple[int, str]]
+    compiled: set[tuple[int, str]] = field(default_factory=set)
+
+
+def _executions_in(executions: pd.DataFrame) -> _Executed:
+    sizes = executions.groupby(["process", "graph"], observed=True).size()
+    return _Executed(Counter({(int(process), str(graph)): int(n) for (process, graph), n in sizes.items()}))
+
+
+def _graph_counts(graphs: pd.DataFrame) -> dict[str | None, tuple[int | None, int | None]]:
+    def known(value: float) -> int | None:
+        return None if pd.isna(value) or value < 0 else int(value)
+
+    return {row.graph: (known(row.inputs), known(row.outputs)) for row in graphs.itertuples(index=False)}
+
+
+def _cut_ordinals(syncs: pd.DataFrame) -> dict[tuple[int, int], int]:
+    """(process, time of a cut) -> how many cuts that leave the graph pending came since the last sync that ran.
+
+    Three reads in one line are three graphs of three jobs. Where no sync ever runs, the ordinal would only count up
+    and hide that each graph contains the one before, so there is none.
+    """
+    ordinals = {}
+    for process, rows in syncs.groupby("process"):
+        partial = rows["trigger"].isin(_READ_LIKE).to_numpy()
+        ended = ~partial & (rows["executions"].fillna(0) > 0).to_numpy()
+        if not ended.any():
+            continue
+        ordinal = 0
+        for time_ns, is_partial, is_ended in zip(rows["time_ns"], partial, ended, strict=True):
+            if is_partial:
+                ordinals[int(process), int(time_ns)] = ordinal
+                ordinal += 1
+            elif is_ended:
+                ordinal = 0
+    return ordinals
+
+
+def _family_key(process: int, trigger: str, place: Place, ordinal: int | None) -> FamilyKey:
+    kind = _KIND_OF_TRIGGER.get(Trigger(trigger), trigger) if trigger in set(Trigger) else trigger
+    return (process, kind, merged_stack(place.stack) or place.site, ordinal)
+
+
+def shared_value(values: Sequence[int | None]) -> int | None:
+    """The one value that all have, else None."""
+    return values[0] if values and all(value == values[0] for value in values) else None

@@ -1,0 +1,155 @@
+"""The ordered rules that give each compile its cause: the first that applies wins.
+
+Owns which cause a compile has and the sentence and advice of each cause. Leaves grouping and severity to ``entries``.
+To tell more causes apart, add a rule before `Unexplained`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from xla_insight.analysis.recompiles.history import Compile, shared_value
+from xla_insight.facts import numbers
+from xla_insight.facts.events import Trigger
+
+
+class Rule(Protocol):
+    """One cause: when it applies, and what is said of all its compiles at one place."""
+
+    cause: str
+    expected: bool
+
+    def applies(self, compile_: Compile) -> bool:
+        """Whether this compile has this cause, given that no earlier rule applied."""
+
+    def summary(self, members: Sequence[Compile], where: str) -> str:
+        """One sentence over all ``members``, which happened at ``where``."""
+
+    def advice(self, members: Sequence[Compile]) -> str:
+        """What to change; empty when nothing should be."""
+
+
+class Evicted:
+    """The same graph was compiled before in this process: it had been dropped from the cache."""
+
+    cause = "evicted"
+    expected = False
+
+    def applies(self, compile_: Compile) -> bool:
+        """The hash is known as compiled."""
+        return compile_.seen_before
+
+    def summary(self, members: Sequence[Compile], where: str) -> str:
+        """How many graphs had to be compiled again."""
+        distinct = len({m.graph for m in members})
+        return (
+            f"{numbers.plural(distinct, 'graph')} cut at {where} had been compiled before and dropped from the cache in"
+            f" memory: compiled again {numbers.plural(len(members), 'time')}."
+        )
+
+    def advice(self, members: Sequence[Compile]) -> str:
+        """The cache is too small for the number of graphs in use."""
+        return (
+            "Raise XLA_COMPILATION_CACHE_SIZE above the number of distinct graphs in use, or reduce that number"
+            " (fewer shapes, fewer branches)."
+        )
+
+
+class SingleOperation:
+    """Eager mode compiles every operation by itself: each is the first graph of its kind."""
+
+    cause = "first_graph"
+    expected = True
+
+    def applies(self, compile_: Compile) -> bool:
+        """The collector saw an operation run eagerly."""
+        return compile_.trigger == Trigger.EAGER
+
+    def summary(self, members: Sequence[Compile], where: str) -> str:
+        """How many operations were compiled one by one."""
+        return f"{numbers.plural(len(members), 'single operation')} compiled one at a time (eager mode)."
+
+    def advice(self, members: Sequence[Compile]) -> str:
+        """The finding `eager_mode` has it."""
+        return ""
+
+
+class FirstGraph:
+    """No earlier graph of this family: something has to be compiled once."""
+
+    cause = "first_graph"
+    expected = True
+
+    def applies(self, compile_: Compile) -> bool:
+        """Its place is known and nothing was cut there before."""
+        return compile_.earlier is None and compile_.place.site is not None
+
+    def summary(self, members: Sequence[Compile], where: str) -> str:
+        """The first graph of a place; several when reads run several parts of a step there."""
+        if len(members) == 1:
+            return f"First graph cut at {where}; each place compiles once."
+        return f"First graphs cut at {where}: {len(members)}, one for each part of the step run there."
+
+    def advice(self, members: Sequence[Compile]) -> str:
+        """Nothing to change."""
+        return ""
+
+
+class Unexplained:
+    """What the recording cannot explain. Says which graph it was and what did or did not change."""
+
+    cause = "unknown"
+    expected = False
+
+    def applies(self, compile_: Compile) -> bool:
+        """Always."""
+        return True
+
+    def summary(self, members: Sequence[Compile], where: str) -> str:
+        """How often, where, and whether the number of inputs and outputs moved."""
+        if members[0].place.site is None:
+            return f"{numbers.plural(len(members), 'graph')} compiled at a place that was not recorded."
+        times = numbers.plural(len(members), "more graph")
+        return f"{times} compiled at {where} after the first; {_what_moved(members)}."
+
+    def advice(self, members: Sequence[Compile]) -> str:
+        """Where to look, since the cause itself is not known."""
+        if members[0].place.site is None:
+            return ""
+        return (
+            "Look for what differs between these steps: the size of a batch, a Python number used in the model, a"
+            " branch, or a tensor that stays alive."
+        )
+
+
+RULES: tuple[Rule, ...] = (Evicted(), SingleOperation(), FirstGraph(), Unexplained())
+
+
+def rule_for(compile_: Compile) -> Rule:
+    """The first rule that applies. `Unexplained` always does."""
+    return next(rule for rule in RULES if rule.applies(compile_))
+
+
+def _what_moved(members: Sequence[Compile]) -> str:
+    pairs = [(m, m.earlier) for m in members if m.earlier is not None]
+    parts = []
+    for name, of in (("inputs", lambda c: c.inputs), ("outputs", lambda c: c.outputs)):
+        before = [of(earlier) for _, earlier in pairs]
+        now = [of(member) for member, _ in pairs]
+        if not pairs or None in before or None in now:
+            continue
+        parts.append(_moved(name, before, now))
+    if not parts:
+        return "the numbers of inputs and outputs were not recorded"
+    return " and ".join(parts)
+
+
+def _moved(name: str, before: Sequence[int | None], now: Sequence[int | None]) -> str:
+    if list(before) == list(now):
+        one = shared_value(now)
+        return f"{one} {name} as before" if one is not None else f"as many {name} as the graph before"
+    changed = sum(a != b for a, b in zip(before, now, strict=True))
+    first = next((a, b) for a, b in zip(before, now, strict=True) if a != b)
+    times = "" if len(now) == 1 else f" (it changed in {changed} of {len(now)})"
+    return f"now {first[1]} {name}, before {first[0]}{times}"

@@ -1,0 +1,146 @@
+"""The tables that the analysis needs, loaded once from a run: only the columns and rows that some rule looks at.
+
+Owns the queries against the views of ``store`` and the choice of the process that speaks for the run. Every rule works
+on the plain frames of `RunTables`, so that a rule can be tested on frames made by hand.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from xla_insight.analysis.intervals import Nanoseconds, Spans
+from xla_insight.facts.report import Site
+
+if TYPE_CHECKING:
+    from xla_insight.store.reader import Run
+
+_CUT_COLUMNS = "process, step, time_ns, duration_ns, thread, trigger, executions, compiles, graph, site"
+QUERIES = {
+    "steps": "select process, step, start_ns, end_ns, duration_ns, source, inferred from steps order by process, step",
+    "syncs": f"select {_CUT_COLUMNS} from syncs order by process, time_ns",
+    "compiles": "select process, step, time_ns, duration_ns, thread, graph, trigger, sentence, cut_ns, site"
+    " from compiles order by process, time_ns",
+    "executions": "select process, step, time_ns, duration_ns, graph, outcome from executions"
+    " order by process, time_ns",
+    "reads": "select process, step, time_ns, duration_ns, thread, method, executions, compiles, site from reads"
+    " order by process, time_ns",
+    "spans": "select process, step, time_ns, duration_ns, thread, kind, name, site from host_spans"
+    " where duration_ns is not null and (thread is null or thread = 0) order by process, time_ns",
+    "counters": "select process, name, sum(delta) as delta, sum(duration_ns) as duration_ns from counters"
+    " group by process, name order by process, name",
+    "inputs": "select process, min(time_ns) as first_ns, max(time_ns) as last_ns from inputs group by process",
+    "graphs": "select graph, inputs, outputs, executions from graphs",
+    "sites": "select process, site, file, line, function, user_file, user_line, user_function, source, user_source,"
+    " stack from sites",
+    "loader_errors": "select * from loader_errors order by process, time_ns",
+    "faults": "select * from faults",
+    "losses": "select process, what, count, why from losses",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One recorded process, with its times on the run's axis (ns)."""
+
+    index: int
+    rank: int
+    start_ns: int
+    end_ns: int
+    live: bool = False
+    ended: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something happened: the innermost frame outside the framework, the user's own, and the whole stack."""
+
+    site: Site | None = None
+    user_site: Site | None = None
+    stack: tuple[tuple[str, int, str], ...] = ()
+    """(file, line, function), innermost first, as recorded."""
+
+
+NOWHERE = Place()
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """Frames named as in `QUERIES`, and the processes. ``spans`` holds the training thread's rows and unassigned ones."""
+
+    frames: Mapping[str, pd.DataFrame]
+    processes: tuple[Process, ...]
+    places: Mapping[tuple[int, int], Place] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        return self.frames[name]
+
+    def of(self, name: str, process: int) -> pd.DataFrame:
+        """The rows of one process."""
+        frame = self.frames[name]
+        return frame[frame["process"] == process]
+
+    def place(self, process: int, site: object) -> Place:
+        """The place behind a site id; `NOWHERE` when the id is missing or unknown."""
+        if not isinstance(site, int | float | np.integer | np.floating) or pd.isna(site):
+            return NOWHERE
+        return self.places.get((int(process), int(site)), NOWHERE)
+
+    def main_process(self) -> Process | None:
+        """The process that speaks for the run: the lowest rank; of several, the one that executed most."""
+        if not self.processes:
+            return None
+        executed = self.frames["executions"]["process"].value_counts()
+        return min(self.processes, key=lambda p: (p.rank, -int(executed.get(p.index, 0)), p.index))
+
+
+def load_tables(run: Run) -> RunTables:
+    """Load what the analysis needs from an open run."""
+    frames = {name: run.sql(query) for name, query in QUERIES.items()}
+    processes = tuple(
+        Process(p.index, p.rank, p.start_ns, p.end_ns, p.live, p.ended, p.facts) for p in run.processes
+    )
+    return RunTables(frames, processes, _places(frames["sites"]))
+
+
+def spans_of(frame: pd.DataFrame) -> Spans:
+    """The intervals of rows with ``time_ns`` and ``duration_ns``; rows of unknown duration are left out."""
+    known = frame[frame["duration_ns"].notna()]
+    starts = integers(known["time_ns"])
+    return Spans(starts, starts + integers(known["duration_ns"]))
+
+
+def integers(column: pd.Series[Any]) -> Nanoseconds:
+    """A column without missing values as int64."""
+    return column.to_numpy(dtype=np.int64)
+
+
+def _places(sites: pd.DataFrame) -> dict[tuple[int, int], Place]:
+    places = {}
+    for row in sites.itertuples(index=False):
+        site = _site(row.file, row.line, row.function, row.source)
+        user_site = _site(row.user_file, row.user_line, row.user_function, row.user_source)
+        places[int(row.process), int(row.site)] = Place(site, user_site, _stack(row.stack))
+    return places
+
+
+def _site(file: object, line: object, function: object, source: object) -> Site | None:
+    if not isinstance(file, str):
+        return None
+    number = 0 if pd.isna(line) else int(line)  # type: ignore[call-overload]
+    return Site(file, number, _text(function), _text(source))
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _stack(value: object) -> tuple[tuple[str, int, str], ...]:
+    frames = json.loads(value) if isinstance(value, str) else []
+    return tuple((str(file), int(line), str(function)) for file, line, function in frames)
