@@ -1,4 +1,4 @@
-"""Where the time went: each instant of the training thread is in exactly one host state, each of the device busy or not.
+"""Where the time went: each instant of the training thread is in one host state, each of the device busy or idle.
 
 Owns the order of states, the rule for waits that no span shows, and the clipping of executions. Input are the spans of
 one process; the sums are exact integers. Leaves reading of tables to ``spans`` and steps to ``step_table``.

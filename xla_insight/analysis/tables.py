@@ -32,7 +32,8 @@ QUERIES = {
     " order by process, time_ns",
     "spans": "select process, step, time_ns, duration_ns, thread, kind, name, site from host_spans"
     " where duration_ns is not null and (thread is null or thread = 0) order by process, time_ns",
-    "counters": "select process, name, sum(delta) as delta, sum(duration_ns) as duration_ns from counters"
+    "counters": "select process, name, sum(delta) as delta, sum(duration_ns) as duration_ns,"
+    " count(distinct step) as steps from counters"
     " group by process, name order by process, name",
     "inputs": "select process, min(time_ns) as first_ns, max(time_ns) as last_ns from inputs group by process",
     "graphs": "select graph, inputs, outputs, executions from graphs",
@@ -72,7 +73,7 @@ NOWHERE = Place()
 
 @dataclass(frozen=True)
 class RunTables:
-    """Frames named as in `QUERIES`, and the processes. ``spans`` holds the training thread's rows and unassigned ones."""
+    """Frames named as in `QUERIES`; ``spans`` holds the training thread's rows and those without a thread."""
 
     frames: Mapping[str, pd.DataFrame]
     processes: tuple[Process, ...]
@@ -103,9 +104,7 @@ class RunTables:
 def load_tables(run: Run) -> RunTables:
     """Load what the analysis needs from an open run."""
     frames = {name: run.sql(query) for name, query in QUERIES.items()}
-    processes = tuple(
-        Process(p.index, p.rank, p.start_ns, p.end_ns, p.live, p.ended, p.facts) for p in run.processes
-    )
+    processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.live, p.ended, p.facts) for p in run.processes)
     return RunTables(frames, processes, _places(frames["sites"]))
 
 

@@ -1,12 +1,14 @@
 """Numbers, durations, shares and places as a person reads them: one wording for sentences, reports and pages.
 
 Three significant digits, a unit always, thousands separated by thin spaces, ``n/a`` for what was not measured and a
-tilde before what was inferred. Owns the wording of a value; leaves sentences to ``analysis`` and layout to the surfaces.
+tilde before what was inferred. Owns the wording of a value; leaves sentences to ``analysis`` and layout to surfaces.
 """
 
 from __future__ import annotations
 
 import math
+
+from xla_insight.facts.report import Site
 
 THIN_SPACE = "\u2009"
 NOT_MEASURED = "n/a"
@@ -121,3 +123,13 @@ def place(file: str | None, line: int | None, limit: int = 40) -> str:
     if not file:
         return NOT_MEASURED
     return short_path(file, limit) if line is None else f"{short_path(file, limit)}:{line}"
+
+
+def where(site: Site | None, user_site: Site | None) -> str:
+    """A place in words: the site, and the user's own line behind it when that is another."""
+    if site is None:
+        return "an unknown place"
+    text = place(site.file, site.line)
+    if user_site is None or (user_site.file, user_site.line) == (site.file, site.line):
+        return text
+    return f"{text} (called from {place(user_site.file, user_site.line)})"

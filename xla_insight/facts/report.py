@@ -136,6 +136,8 @@ class TimeFacts:
     device_idle_by_host_state: dict[str, float]
     overlap_pct: float | None
     quality: Quality
+    setup_s: float | None = None
+    """Recorded time before the first tensor work (imports, reading data). Not part of ``wall_s``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from xla_insight.facts.numbers import (
     short_path,
     significant,
     size,
+    where,
 )
 
 __all__ = [
@@ -30,4 +31,5 @@ __all__ = [
     "short_path",
     "significant",
     "size",
+    "where",
 ]

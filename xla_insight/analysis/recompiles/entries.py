@@ -35,16 +35,6 @@ def recompile_entries(history: History, total: int, wall_s: float | None) -> tup
     return tuple(sorted(entries, key=lambda e: (_SEVERITY_ORDER.index(e.severity), -e.compile_s, -e.count)))
 
 
-def where(site: Site | None, user_site: Site | None) -> str:
-    """A place in words: the site, and the user's own line behind it when that is another."""
-    if site is None:
-        return "an unknown place"
-    text = numbers.place(site.file, site.line)
-    if user_site is None or (user_site.file, user_site.line) == (site.file, site.line):
-        return text
-    return f"{text} (called from {numbers.place(user_site.file, user_site.line)})"
-
-
 def _entry(rule: Rule, members: Sequence[Compile], history: History, wall_s: float | None) -> Recompile:
     first = members[0]
     compile_s = sum(m.compile_ns or 0 for m in members) / 1e9
@@ -59,16 +49,14 @@ def _entry(rule: Rule, members: Sequence[Compile], history: History, wall_s: flo
         site=first.place.site,
         user_site=first.place.user_site,
         trigger=first.trigger,
-        summary=rule.summary(members, where(first.place.site, first.place.user_site)),
+        summary=rule.summary(members, numbers.where(first.place.site, first.place.user_site)),
         advice=rule.advice(members),
         root={},
         graphs=tuple(dict.fromkeys(m.graph for m in members if m.graph is not None)),
     )
 
 
-def _severity(
-    rule: Rule, count: int, compile_s: float, families: Sequence[Family], wall_s: float | None
-) -> Severity:
+def _severity(rule: Rule, count: int, compile_s: float, families: Sequence[Family], wall_s: float | None) -> Severity:
     if rule.expected or all(family.bounded_and_reused() for family in families):
         return Severity.INFO
     if count >= CRITICAL_COUNT and wall_s and compile_s >= CRITICAL_SHARE * wall_s:
@@ -87,6 +75,9 @@ def _unseen(count: int) -> Recompile:
         site=None,
         user_site=None,
         trigger="unknown",
-        summary=f"{numbers.plural(count, 'compile')} counted by the framework left no event in the recording.",
+        summary=(
+            f"{numbers.plural(count, 'compile')} counted by the framework left no event in the recording; how long they"
+            " took and where they happened is not known."
+        ),
         advice="",
     )

@@ -85,11 +85,13 @@ def build_history(tables: RunTables) -> History:
     counts = _graph_counts(tables["graphs"])
     executed = _executions_in(tables["executions"])
     ordinals = _cut_ordinals(tables["syncs"])
+    cut_sites = _cut_sites(tables["syncs"])
     compiles: list[Compile] = []
     families: dict[FamilyKey, Family] = defaultdict(Family)
     latest: dict[FamilyKey, Compile] = {}
     for row in frame.itertuples(index=False):
-        place = tables.place(row.process, row.site)
+        site = cut_sites.get((row.process, row.cut_ns)) if pd.isna(row.site) else row.site
+        place = tables.place(row.process, site)
         key = _family_key(int(row.process), str(row.trigger), place, ordinals.get((row.process, row.cut_ns)))
         graph = row.graph if isinstance(row.graph, str) else None
         family = families[key]
@@ -162,6 +164,11 @@ def _cut_ordinals(syncs: pd.DataFrame) -> dict[tuple[int, int], int]:
             elif is_ended:
                 ordinal = 0
     return ordinals
+
+
+def _cut_sites(syncs: pd.DataFrame) -> dict[tuple[int, int], object]:
+    """(process, time of a cut) -> its site: a graph that ran inside a backward pass has no frames of its own."""
+    return dict(zip(zip(syncs["process"], syncs["time_ns"], strict=True), syncs["site"], strict=True))
 
 
 def _family_key(process: int, trigger: str, place: Place, ordinal: int | None) -> FamilyKey:

@@ -1,0 +1,75 @@
+"""From a recorded run to conclusions: `analyze` for the whole report, `step_table` and `graph_table` for the tables.
+
+Pure rules over prepared tables. Owns every number and sentence that the report, the pages and the exports show; leaves
+reading to ``store`` and drawing to ``report`` and the dashboard.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xla_insight.analysis.data_facts import data_facts
+from xla_insight.analysis.findings import Context, all_findings
+from xla_insight.analysis.graph_table import build_graph_table
+from xla_insight.analysis.recompiles.entries import recompile_entries
+from xla_insight.analysis.recompiles.history import build_history
+from xla_insight.analysis.step_table import build_step_table
+from xla_insight.analysis.tables import Process, RunTables, load_tables
+from xla_insight.analysis.time_facts import time_facts
+from xla_insight.analysis.totals import graph_facts, step_facts
+from xla_insight.analysis.verdict import Evidence, verdict
+from xla_insight.facts.report import Report, RunFacts
+from xla_insight.store.reader import Run, open_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["analyze", "graph_table", "step_table"]
+
+
+def analyze(run: Run | str | Path) -> Report:
+    """The report of a run, given open or by path. Raises `RunNotFoundError` and `RunFormatError` as opening does."""
+    opened = run if isinstance(run, Run) else open_run(run)
+    tables = load_tables(opened)
+    main = tables.main_process()
+    graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
+    facts = _run_facts(opened, tables, main)
+    recompiles = recompile_entries(build_history(tables), graphs.compiles, time.wall_s)
+    findings = all_findings(Context(tables, graphs, steps, time, main))
+    return Report(
+        run=facts,
+        steps=steps,
+        graphs=graphs,
+        recompiles=recompiles,
+        findings=findings,
+        time=time,
+        verdict=verdict(Evidence(facts, steps, graphs, recompiles, findings, time)),
+        data=data_facts(tables, opened.state, opened.skipped_parts, tuple(opened.problems)),
+    )
+
+
+def step_table(run: Run) -> pd.DataFrame:
+    """One row a step: counts, the graph that held the device longest, and the account of its time in ns."""
+    return build_step_table(load_tables(run))
+
+
+def graph_table(run: Run) -> pd.DataFrame:
+    """One row a graph: the table ``graphs`` with a short hash, worst compile time first."""
+    return build_graph_table(run.table("graphs"))
+
+
+def _run_facts(run: Run, tables: RunTables, main: Process | None) -> RunFacts:
+    facts = main.facts if main is not None else {}
+    started_ns = run.info.get("started_unix_ns")
+    return RunFacts(
+        id=str(run.info.get("id", Path(str(run.path)).name)),
+        path=str(run.path),
+        ranks=len({process.rank for process in tables.processes}),
+        processes=len(tables.processes),
+        level=str(facts.get("level", run.info.get("level", "light"))),
+        capabilities=dict(facts.get("capabilities") or {}),
+        command=tuple(str(part) for part in run.info.get("command", ())),
+        started_unix_s=started_ns / 1e9 if isinstance(started_ns, int) else None,
+        state=run.state,
+    )

@@ -1,0 +1,55 @@
+"""What is missing from a recording, so that no total is trusted more than it deserves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from xla_insight.analysis.tables import RunTables
+from xla_insight.facts import numbers
+from xla_insight.facts.report import DataFacts
+
+_UNKNOWN_END = "crashed"
+
+
+def data_facts(tables: RunTables, state: str, skipped_parts: int, problems: tuple[str, ...]) -> DataFacts:
+    """Losses, recorder faults and unreadable parts over all processes, each counted once."""
+    lost: Counter[str] = Counter()
+    faults: Counter[str] = Counter()
+    dropped = 0
+    for process in tables.processes:
+        dropped += _whole(process.facts.get("dropped"))
+        lost.update(_positive(process.facts.get("lost")))
+        faults.update(_faults(tables, process.index, process.facts.get("faults")))
+    for row in tables["losses"].itertuples(index=False):
+        lost[str(row.what)] += _whole(row.count)
+    notes = [*problems]
+    if state == _UNKNOWN_END:
+        notes.append("The recording ends without an end mark: the last second may be missing.")
+    open_executions = int(tables["executions"]["duration_ns"].isna().sum())
+    if open_executions:
+        notes.append(f"{numbers.plural(open_executions, 'execution')} have no known end; their device time is n/a.")
+    return DataFacts(dropped, dict(faults), skipped_parts, dict(lost), tuple(notes))
+
+
+def _faults(tables: RunTables, process: int, final: object) -> dict[str, int]:
+    """The final counts of a process, or what its log says so far."""
+    if isinstance(final, Mapping):
+        return _positive(final)
+    frame = tables["faults"]
+    own = frame[frame["process"] == process]
+    counts: Counter[str] = Counter()
+    for name, value in zip(own["name"], own["value"], strict=True):
+        counts[str(name)] += _whole(value)
+    return dict(counts)
+
+
+def _positive(counts: object) -> dict[str, int]:
+    if not isinstance(counts, Mapping):
+        return {}
+    return {str(name): _whole(value) for name, value in counts.items() if _whole(value)}
+
+
+def _whole(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and value == value else 0

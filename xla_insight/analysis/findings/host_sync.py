@@ -1,0 +1,128 @@
+"""Finding `host_sync`: Python reads a tensor's value again and again, so that host and device take turns.
+
+Owns which reads count: not one read at the end, not those that a step closure makes after the cut, not those of a
+checkpoint (see ``checkpoint_stall``). One finding a place in the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+import pandas as pd
+
+from xla_insight.analysis.findings.context import Context
+from xla_insight.analysis.intervals import Mask, index_inside, union
+from xla_insight.analysis.tables import Place, RunTables, integers, spans_of
+from xla_insight.facts import numbers
+from xla_insight.facts.report import Finding, Severity
+
+MANY_READS = 3
+MANY_EXECUTING_READS = 2
+FREQUENT_STEPS = 5
+"""Reads at least once in this many steps disturb a run."""
+NOTABLE_SHARE = 0.02
+"""Rarer reads disturb it when they wait for this share of wall time."""
+_STEP_CLOSURES = "_run_step_closures"
+
+
+def host_sync(context: Context) -> tuple[Finding, ...]:
+    """One finding for each place that reads values repeatedly."""
+    tables = context.tables
+    reads = tables["reads"]
+    if reads.empty:
+        return ()
+    places = [tables.place(process, site) for process, site in zip(reads["process"], reads["site"], strict=True)]
+    reads = reads.assign(place=[_key(place) for place in places])
+    closures = np.array([_in_step_closure(place) for place in places], np.bool_)
+    kept = reads[~closures & ~inside_checkpoints(tables, reads)]
+    by_key = {_key(place): place for place in places}
+    stepped = set(tables["steps"]["process"].unique())
+    groups = [(by_key[key], rows) for key, rows in kept.groupby("place", sort=False)]
+    return tuple(_finding(context, place, rows) for place, rows in groups if _repeated(rows, stepped))
+
+
+def inside_checkpoints(tables: RunTables, rows: pd.DataFrame) -> Mask:
+    """Which rows (with process and time_ns) happened while the training thread was saving a checkpoint."""
+    spans = tables["spans"]
+    saving = spans[(spans["kind"] == "checkpoint").to_numpy(dtype=np.bool_)]
+    inside = np.zeros(len(rows), np.bool_)
+    for process, saves in saving.groupby("process"):
+        mine = (rows["process"] == process).to_numpy(dtype=np.bool_)
+        inside[mine] = index_inside(integers(rows["time_ns"])[mine], union(spans_of(saves))) >= 0
+    return inside
+
+
+def _key(place: Place) -> Hashable:
+    def spot(site: object) -> Hashable:
+        return (getattr(site, "file", None), getattr(site, "line", None))
+
+    return (spot(place.site), spot(place.user_site))
+
+
+def _in_step_closure(place: Place) -> bool:
+    return any(function == _STEP_CLOSURES for _, _, function in place.stack)
+
+
+def _repeated(rows: pd.DataFrame, stepped: set[int]) -> bool:
+    """Whether reads at one place recur during training: in more than one step, where steps are known."""
+    for process, own in rows.groupby("process"):
+        during = own[own["step"].notna()] if process in stepped else own
+        if process in stepped and during["step"].nunique() < 2:
+            continue
+        if len(during) >= MANY_READS or int((during["executions"] > 0).sum()) >= MANY_EXECUTING_READS:
+            return True
+    return False
+
+
+def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
+    cost_s = float(rows["duration_ns"].sum()) / 1e9
+    executing = int((rows["executions"] > 0).sum())
+    steps = int(rows.dropna(subset=["step"]).groupby("process")["step"].nunique().sum())
+    all_steps = len(context.tables["steps"])
+    frequent = all_steps == 0 or steps * FREQUENT_STEPS >= all_steps
+    notable = context.share_of_wall(cost_s) >= NOTABLE_SHARE
+    return Finding(
+        id="host_sync",
+        severity=context.severity(cost_s, warns=True) if frequent or notable else Severity.INFO,
+        site=place.site,
+        user_site=place.user_site,
+        count=len(rows),
+        cost_s=cost_s,
+        summary=_summary(context, place, rows, executing, steps),
+        advice=_advice(place, executing),
+        details={
+            "methods": {str(name): int(n) for name, n in rows["method"].value_counts().items()},
+            "reads_that_ran_a_graph": executing,
+            "graphs_run": int(rows["executions"].fillna(0).sum()),
+            "steps": steps,
+        },
+    )
+
+
+def _summary(context: Context, place: Place, rows: pd.DataFrame, executing: int, steps: int) -> str:
+    cost_s = float(rows["duration_ns"].sum()) / 1e9
+    often = f" in {numbers.count(steps)} of {numbers.plural(len(context.tables['steps']), 'step')}" if steps else ""
+    text = (
+        f"A tensor's value is read at {numbers.where(place.site, place.user_site)}:"
+        f" {numbers.plural(len(rows), 'read')}{often}, waiting {numbers.duration(cost_s)}"
+        f" ({numbers.share(cost_s, context.time.wall_s)} of wall)"
+    )
+    if not executing:
+        return text + "."
+    who = "each" if executing == len(rows) else numbers.count(executing)
+    return f"{text}; {who} of them first had to run part of the pending graph."
+
+
+def _advice(place: Place, executing: int) -> str:
+    if place.site is not None and place.site.file.replace("\\", "/").endswith("transformers/masking_utils.py"):
+        return (
+            "The library looks at the attention mask in Python on every forward pass. Leave attention_mask out when"
+            " nothing is padded, or pass a 4-D float mask: then it does not look."
+        )
+    if executing:
+        return (
+            "Keep the value on the device and read it after the sync, every N steps or in a step closure; for a"
+            " decision, use torch.where instead of a Python branch."
+        )
+    return "Read it every N steps or in a step closure, so that the next step is traced while the device works."

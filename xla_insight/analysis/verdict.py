@@ -1,0 +1,190 @@
+"""The one sentence: what limits the run, with the number that proves it and an upper bound of what it would save.
+
+Owns the order in which limits are considered. A limit that can be removed comes before a description of the rest;
+compiles that every run needs are no limit. Leaves findings and causes to their modules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xla_insight.facts import numbers
+from xla_insight.facts.report import (
+    Finding,
+    GraphFacts,
+    HostState,
+    Recompile,
+    RunFacts,
+    Severity,
+    StepFacts,
+    TimeFacts,
+    Verdict,
+)
+
+COMPILE_SHARE = 0.1
+HOST_SYNC_SHARE = 0.1
+CHECKPOINT_SHARE = 0.1
+DEVICE_SHARE = 0.9
+WAITING_SHARE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that the verdict is drawn from."""
+
+    run: RunFacts
+    steps: StepFacts
+    graphs: GraphFacts
+    recompiles: tuple[Recompile, ...]
+    findings: tuple[Finding, ...]
+    time: TimeFacts
+
+    def share(self, seconds: float | None) -> float:
+        """Share (0 to 1) of wall time; 0 when unknown."""
+        return (seconds or 0.0) / self.time.wall_s if self.time.wall_s > 0 else 0.0
+
+    def avoidable(self) -> tuple[Recompile, ...]:
+        """Recompile entries that are neither expected nor harmless."""
+        return tuple(e for e in self.recompiles if not e.expected and e.severity is not Severity.INFO)
+
+    def loud(self, finding_id: str) -> tuple[Finding, ...]:
+        """Findings of one id above severity info."""
+        return tuple(f for f in self.findings if f.id == finding_id and f.severity is not Severity.INFO)
+
+    def host_s(self, state: HostState) -> float:
+        """Seconds of the training thread in one state."""
+        return self.time.host.get(state, 0.0)
+
+
+def verdict(evidence: Evidence) -> Verdict:
+    """The first limit that applies; the last one always does."""
+    rules: tuple[Callable[[Evidence], Verdict | None], ...] = (
+        _nothing_recorded,
+        _broken,
+        _removable,
+        _device,
+        _start_up,
+        _trace,
+    )
+    return next(found for rule in rules if (found := rule(evidence)) is not None)
+
+
+def _nothing_recorded(evidence: Evidence) -> Verdict | None:
+    if evidence.graphs.executions or evidence.graphs.compiles:
+        return None
+    if evidence.run.state == "recording":
+        return Verdict("nothing", "No graph has been executed yet; the run is still being recorded.", None)
+    return Verdict("nothing", "No graph was executed while this was recorded: there is nothing to judge.", None)
+
+
+def _broken(evidence: Evidence) -> Verdict | None:
+    """A run whose data ended in an error has no speed to speak of."""
+    errors = evidence.loud("loader_error")
+    return Verdict("loader_error", errors[0].summary, None) if errors else None
+
+
+def _removable(evidence: Evidence) -> Verdict | None:
+    """The largest of the limits that a change would remove."""
+    found = [rule(evidence) for rule in (_compile, _input, _host_sync, _checkpoint, _eager)]
+    return max((v for v in found if v is not None), key=lambda v: v.saves_s or 0.0, default=None)
+
+
+def _compile(evidence: Evidence) -> Verdict | None:
+    entries = evidence.avoidable()
+    seconds = sum(entry.compile_s for entry in entries)
+    if evidence.share(seconds) < COMPILE_SHARE:
+        return None
+    count = sum(entry.count for entry in entries)
+    top = max(entries, key=lambda entry: entry.compile_s)
+    at = f", most at {numbers.where(top.site, top.user_site)}" if top.site else ""
+    return Verdict(
+        "compile",
+        f"Compiling again takes {numbers.share(seconds, evidence.time.wall_s)} of this run"
+        f" ({numbers.duration(seconds)} of {numbers.duration(evidence.time.wall_s)}): {numbers.count(count)} of"
+        f" {numbers.plural(evidence.graphs.compiles, 'compile')} were not the first of their place{at}.",
+        seconds,
+    )
+
+
+def _input(evidence: Evidence) -> Verdict | None:
+    found = evidence.loud("input_bound")
+    if not found:
+        return None
+    seconds = evidence.host_s(HostState.INPUT_WAIT)
+    return Verdict("input", f"{found[0].summary[:-1]}: the loader limits this run.", seconds)
+
+
+def _host_sync(evidence: Evidence) -> Verdict | None:
+    found = evidence.loud("host_sync")
+    seconds = sum(f.cost_s or 0.0 for f in found)
+    device_idle = 1 - evidence.share(evidence.time.device_busy_s)
+    if evidence.share(seconds) < HOST_SYNC_SHARE or device_idle < 1 - DEVICE_SHARE:
+        return None
+    top = max(found, key=lambda f: f.cost_s or 0.0)
+    reads = sum(f.count for f in found)
+    return Verdict(
+        "host_sync",
+        f"Reading values holds the training thread for {numbers.share(seconds, evidence.time.wall_s)} of this run"
+        f" ({numbers.duration(seconds)}, {numbers.plural(reads, 'read')}), most at"
+        f" {numbers.where(top.site, top.user_site)}; host and device take turns.",
+        seconds,
+    )
+
+
+def _checkpoint(evidence: Evidence) -> Verdict | None:
+    found = evidence.loud("checkpoint_stall")
+    seconds = sum(f.cost_s or 0.0 for f in found)
+    if evidence.share(seconds) < CHECKPOINT_SHARE:
+        return None
+    return Verdict("checkpoint", f"{found[0].summary[:-1]}: saving limits this run.", seconds)
+
+
+def _eager(evidence: Evidence) -> Verdict | None:
+    found = evidence.loud("eager_mode")
+    return Verdict("eager", found[0].summary, None) if found else None
+
+
+def _device(evidence: Evidence) -> Verdict | None:
+    time = evidence.time
+    busy = evidence.share(time.device_busy_s)
+    waited_s = evidence.host_s(HostState.DEVICE_WAIT)
+    if busy < DEVICE_SHARE and evidence.share(waited_s) < WAITING_SHARE:
+        return None
+    busy_text = numbers.share(time.device_busy_s, time.wall_s, inferred=True)
+    if busy >= DEVICE_SHARE:
+        return Verdict("device", f"The device limits this run, as it should: it is busy {busy_text} of the time.", 0.0)
+    return Verdict(
+        "device",
+        f"The training thread waits for the device {numbers.share(waited_s, time.wall_s, inferred=True)} of the time"
+        f" (the device is busy {busy_text}).",
+        None,
+    )
+
+
+def _start_up(evidence: Evidence) -> Verdict | None:
+    """A short run is mostly its first compiles, and there is nothing to do about them."""
+    compile_s = evidence.host_s(HostState.COMPILE)
+    if evidence.avoidable() or evidence.share(compile_s) < WAITING_SHARE:
+        return None
+    return Verdict(
+        "nothing",
+        f"Nothing to remove: {numbers.plural(evidence.graphs.compiles, 'compile')} that a run like this needs took"
+        f" {numbers.duration(compile_s)}, {numbers.share(compile_s, evidence.time.wall_s)} of"
+        f" {numbers.duration(evidence.time.wall_s)}.",
+        0.0,
+    )
+
+
+def _trace(evidence: Evidence) -> Verdict:
+    time = evidence.time
+    traced_s = evidence.host_s(HostState.TRACE)
+    busy = numbers.share(time.device_busy_s, time.wall_s, inferred=True)
+    device = "" if time.device_busy_s is None else f"; the device is busy {busy} of the time"
+    saves = None if time.device_busy_s is None else max(0.0, min(traced_s, time.wall_s - time.device_busy_s))
+    return Verdict(
+        "trace",
+        f"Python and tracing take {numbers.share(traced_s, time.wall_s)} of this run"
+        f" ({numbers.duration(traced_s)} of {numbers.duration(time.wall_s)}){device}.",
+        saves,
+    )
