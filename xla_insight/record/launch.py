@@ -1,0 +1,66 @@
+"""Runs a user's command so that it and its child processes are recorded: what ``xla-insight run`` does.
+
+Owns the child's environment. Python itself loads ``startup/sitecustomize.py`` in each Python process that inherits it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+
+from xla_insight.errors import UsageError
+from xla_insight.record import torch_xla as framework
+from xla_insight.record.session import GROUP_VARIABLE, LEVEL_VARIABLE, RUN_VARIABLE
+
+STARTUP = Path(__file__).resolve().parent / "startup"
+
+
+def command_line(words: list[str]) -> list[str]:
+    """The command for ``words``: a script, ``-m module``, or any program (``torchrun …``). Raises UsageError."""
+    if not words:
+        raise UsageError("nothing to run: give a script, as in `xla-insight run train.py`")
+    if words[0] in ("-m", "-c"):
+        return [sys.executable, *words]
+    if words[0].endswith(".py") or Path(words[0]).is_file() and not os.access(words[0], os.X_OK):
+        if not Path(words[0]).is_file():
+            raise UsageError(f"{words[0]} is not a file; give the path of the script to run")
+        return [sys.executable, *words]
+    return words
+
+
+def environment(run: str, level: str, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which every Python child records to ``run``."""
+    paths = [str(STARTUP), *(part for part in inherited.get("PYTHONPATH", "").split(os.pathsep) if part)]
+    return {
+        **inherited,
+        RUN_VARIABLE: run if "://" in run else os.path.abspath(run),
+        GROUP_VARIABLE: uuid.uuid4().hex,
+        LEVEL_VARIABLE: level,
+        "XLA_INSIGHT_FRAMEWORK": framework.MODULE,
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+
+
+def run_command(words: list[str], run: str, level: str) -> int:
+    """Run to the end and return the exit status (128 + signal when killed, as a shell does). Raises UsageError.
+
+    Ctrl-C reaches the child by itself: we only wait for it to finish.
+    """
+    command = command_line(words)
+    try:
+        child = subprocess.Popen(command, env=environment(run, level, os.environ))
+    except OSError as error:
+        raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from error
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    forwarded = signal.signal(signal.SIGTERM, lambda number, frame: child.send_signal(number))
+    try:
+        status = child.wait()
+    finally:
+        signal.signal(signal.SIGINT, previous)
+        signal.signal(signal.SIGTERM, forwarded)
+    return status if status >= 0 else 128 - status

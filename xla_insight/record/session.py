@@ -1,0 +1,301 @@
+"""Starting and ending a recording in this process: the public ``profile``, ``prepare`` and what stands behind them.
+
+Owns the one session of a process, the choice of the run folder and everything that must happen when training ends in
+an ordinary or an extraordinary way. Nothing here raises into the user's program: what fails is said once on stderr.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import socket
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from xla_insight.errors import InsightError, RunExistsError
+from xla_insight.facts.events import Event, Kind, StepSource
+from xla_insight.record import torch_xla as framework
+from xla_insight.record import transformers_hooks
+from xla_insight.record.faults import Faults
+from xla_insight.record.imports import ImportWatch
+from xla_insight.record.patches import Patches
+
+if TYPE_CHECKING:
+    from xla_insight.record.recorder import Recorder
+
+LEVELS = ("light",)
+RUN_VARIABLE = "XLA_INSIGHT_RUN"
+GROUP_VARIABLE = "XLA_INSIGHT_GROUP"
+LEVEL_VARIABLE = "XLA_INSIGHT_LEVEL"
+MAX_NAMES = 1000
+
+
+def say(text: str) -> None:
+    """One line to the user, on stderr."""
+    print(f"xla-insight: {text}", file=sys.stderr, flush=True)
+
+
+def prepare() -> None:
+    """Set what must be set before the runtime starts. Call it at the top of a script; safe to call at any time."""
+    try:
+        framework.arrange_debug_settings()
+    except Exception as error:
+        say(f"preparing failed ({type(error).__name__}: {error}); training is not affected")
+
+
+class Session:
+    """One recording of this process, from ``open`` to ``close``. Recording starts once torch_xla is imported."""
+
+    current: Session | None = None
+
+    def __init__(self, out: str, level: str, group: str | None) -> None:
+        self.out = out
+        self.level = level
+        self.group = group
+        self.path = out
+        self.pid = os.getpid()
+        self.faults = Faults()
+        self.recorder: Recorder | None = None
+        self._patches = Patches(self.faults)
+        self._watch = ImportWatch()
+        self._hooks: Any = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._module: ModuleType | None = None
+
+    def open(self) -> None:
+        """Begin now, or as soon as the user's program imports torch_xla."""
+        Session.current = self
+        self._watch.after(framework.MODULE, self._imported)
+
+    def _imported(self, module: ModuleType) -> None:
+        try:
+            self._start(module)
+        except Exception as error:
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        self._patches.restore()
+        reason = str(error) if isinstance(error, InsightError) else f"{type(error).__name__}: {error}"
+        say(f"not recording: {reason}")
+        if os.environ.get("XLA_INSIGHT_DEBUG"):
+            traceback.print_exception(error)
+
+    def _start(self, module: ModuleType) -> None:
+        from xla_insight.record.recorder import Recorder
+        from xla_insight.record.torch_hooks import TorchHooks
+
+        self._module = module
+        phase = framework.phase(module)
+        settings = framework.arrange_debug_settings()
+        writer = self._writer(phase, settings.file is not None, settings.reason)
+        recorder = Recorder(framework.framework(module), settings.file, writer, self.faults)
+        self._hooks = TorchHooks(recorder, self._patches)
+        self.faults.guard("hooks")(self._hooks.install)()
+        self.faults.guard("hooks")(framework.XlaHooks(module, self._hooks, self._patches).install)()
+        recorder.start()
+        self.recorder = recorder
+        marks = transformers_hooks.StepMarks(self._hooks)
+        guard = self.faults.guard("hooks")
+        self._watch.after("transformers.trainer_callback", guard(lambda found: marks.install(found, self._patches)))
+        self._watch.after(
+            "transformers.trainer",
+            guard(lambda found: transformers_hooks.install_trainer(found, self._hooks, self._patches)),
+        )
+        atexit.register(self._at_exit)
+
+    def _writer(self, phase: str, described: bool, reason: str) -> Any:
+        anchor_mono, anchor_wall = time.perf_counter_ns(), time.time_ns()
+        facts = {
+            **framework.process_facts(os.environ),
+            "pid": os.getpid(),
+            "host": socket.gethostname(),
+            "command": list(getattr(sys, "orig_argv", sys.argv)),
+            "cwd": os.getcwd(),
+            "started_unix_ns": anchor_wall,
+            "start_mono_ns": anchor_mono,
+            "wall_anchor_ns": anchor_wall,
+            "level": self.level,
+            "capabilities": capabilities(phase, described, reason),
+        }
+        run_facts = {"command": facts["command"], "started_unix_ns": anchor_wall, "level": self.level}
+        return self._create(run_facts, facts)
+
+    def _create(self, run_facts: dict[str, Any], facts: dict[str, Any]) -> Any:
+        from xla_insight.store.writer import RunWriter
+
+        def create(path: str) -> Any:
+            writer = RunWriter.create(path, group=self.group, run_facts=run_facts, process_facts=facts)
+            self.path = path
+            return writer
+
+        try:
+            return create(self.out)
+        except RunExistsError:
+            for number in range(2, MAX_NAMES):
+                try:
+                    writer = create(f"{self.out.rstrip('/')}-{number}")
+                except RunExistsError:
+                    continue
+                say(f"{self.out} already holds something; recording to {self.path}")
+                return writer
+            raise
+        except OSError as error:
+            fallback = tempfile.mkdtemp(prefix="xla-insight-run-")
+            writer = create(os.path.join(fallback, "run"))
+            say(f"cannot write to {self.out} ({error.strerror or error}); recording to {self.path}")
+            return writer
+
+    def step(self, source: StepSource) -> None:
+        """Mark the end of a step."""
+        recorder = self.recorder
+        if recorder is not None and recorder.active:
+            self.faults.guard("step")(recorder.mark_step)(source)
+
+    def close(self, error: BaseException | None = None, how: str = "clean") -> None:
+        """End the recording. Never raises; a second call does nothing."""
+        with self._lock:
+            if self._closed or os.getpid() != self.pid:
+                return
+            self._closed = True
+        try:
+            self._close(error, how)
+        except Exception as failure:
+            say(f"ending the recording failed ({type(failure).__name__}: {failure}); what was written is kept")
+        finally:
+            if Session.current is self:
+                Session.current = None
+
+    def _close(self, error: BaseException | None, how: str) -> None:
+        self._watch.remove()
+        recorder = self.recorder
+        if recorder is None:
+            return
+        atexit.unregister(self._at_exit)
+        if error is not None:
+            how = "exception"
+            detail = f"{type(error).__name__}: {error}"[:1000]
+            recorder.span(Event(time.perf_counter_ns(), None, Kind.MARK, name="exception", detail=detail))
+        self._patches.restore()
+        self._hooks.remove()
+        facts: dict[str, Any] = {"ended": how}
+        if self._module is not None:
+            facts.update(framework.device_facts(self._module))
+        recorder.stop(facts)
+        settings = framework.arrange_debug_settings()
+        settings.restore()
+        if settings.file is not None:
+            settings.file.stop()
+
+    def _at_exit(self) -> None:
+        self.close(getattr(sys, "last_value", None), "exit")
+
+    def abandon(self) -> None:
+        """In a forked child: this recording belongs to the parent."""
+        if self.recorder is not None:
+            self.recorder.active = False
+        self._closed = True
+        Session.current = None
+
+
+def capabilities(phase: str, described: bool, reason: str) -> dict[str, Any]:
+    """What this recording can capture, for ``process.json`` and every surface."""
+    return {
+        "phase": phase,
+        "events": True,
+        "graph_hash": described,
+        "graph_hash_reason": reason,
+        "triggers": True,
+        "graph_capture": False,
+        "device_time": "inferred",
+    }
+
+
+def _after_fork() -> None:
+    if Session.current is not None:
+        Session.current.abandon()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def _group() -> str | None:
+    """What tells processes that record one run together from those that do not."""
+    given = os.environ.get(GROUP_VARIABLE)
+    if given:
+        return given
+    if os.environ.get("WORLD_SIZE", "1") == "1":
+        return None
+    names = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT")
+    return "-".join(["ranks", *(os.environ.get(name, "") for name in names), str(os.getppid())])
+
+
+def _level(level: str | None) -> str:
+    wanted = level or os.environ.get(LEVEL_VARIABLE) or "light"
+    if wanted not in LEVELS:
+        say(f"level {wanted!r} is not one of {', '.join(LEVELS)}; recording with level 'light'")
+        return "light"
+    return wanted
+
+
+def start_from_environment() -> None:
+    """Open the session that ``xla-insight run`` asked for; called by the start-up hook of a child process."""
+    out = os.environ.get(RUN_VARIABLE)
+    if out and Session.current is None:
+        Session(out, _level(None), os.environ.get(GROUP_VARIABLE)).open()
+
+
+class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
+    """Record everything inside the ``with`` block to the folder or URL ``out``.
+
+    ``level``: ``"light"``. Inside another recording it only passes step marks on. Nothing it does can raise into the
+    block; an ``out`` that already holds something is left alone and a numbered name is used instead (``path``).
+    """
+
+    def __init__(self, out: str | os.PathLike[str], *, level: str | None = None, group: str | None = None) -> None:
+        self._out = os.fspath(out)
+        self._level = level
+        self._group = group
+        self._session: Session | None = None
+        self._nested = False
+
+    def __enter__(self) -> profile:
+        try:
+            if Session.current is not None:
+                self._nested = True
+                self._session = Session.current
+                if self._session.recorder is not None and self._session.out != self._out:
+                    say(f"already recording to {self._session.path}; {self._out} is not written")
+            else:
+                self._session = Session(self._out, _level(self._level), self._group or _group())
+                self._session.open()
+        except Exception as error:
+            say(f"not recording: {type(error).__name__}: {error}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None and not self._nested:
+            self._session.close(error)
+
+    def step(self) -> None:
+        """Mark the end of an optimizer step in a loop of your own."""
+        if self._session is not None:
+            self._session.step(StepSource.PROF_STEP)
+
+    @property
+    def path(self) -> str:
+        """Where this recording is written."""
+        return self._session.path if self._session is not None else self._out
+
+    def report(self) -> Any:
+        """The report of what was recorded (``facts.report.Report``). Raises ``InsightError`` when there is none yet."""
+        # By name: the reading side is not part of the training process unless it is asked for.
+        return importlib.import_module("xla_insight.analysis").analyze(self.path)

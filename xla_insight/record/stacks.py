@@ -1,0 +1,157 @@
+"""Call stacks as small integers: captured in a few microseconds on the training thread, described later elsewhere.
+
+Owns which frame counts as the *site* (innermost outside the framework and the standard library) and which as the
+*user site* (innermost in the user's own files). Frames of this package are never part of a stack.
+"""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import site
+import sys
+import sysconfig
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+MAX_DEPTH = 64
+
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_FRAMEWORKS = ("torch", "torch_xla", "functorch", "_dynamo")
+
+
+class Place(NamedTuple):
+    """One frame: absolute file, line, function."""
+
+    file: str
+    line: int
+    function: str
+
+
+def _library_roots() -> tuple[str, ...]:
+    found = {sysconfig.get_paths()[key] for key in ("purelib", "platlib")}
+    found.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
+    found.add(site.getusersitepackages())
+    return tuple(sorted({os.path.realpath(path) + os.sep for path in found} | {path + os.sep for path in found}))
+
+
+def _standard_roots() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    found = {paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__)}
+    return tuple(sorted({os.path.realpath(path) + os.sep for path in found} | {path + os.sep for path in found}))
+
+
+LIBRARY_ROOTS = _library_roots()
+STANDARD_ROOTS = _standard_roots()
+
+
+def is_ours(file: str) -> bool:
+    """Whether the file belongs to the recorder itself."""
+    return file.startswith(_HERE)
+
+
+def is_library(file: str) -> bool:
+    """Whether the file is installed code: site-packages, dist-packages or the standard library; or generated code."""
+    return file.startswith(LIBRARY_ROOTS) or file.startswith(STANDARD_ROOTS) or _is_generated(file)
+
+
+def _is_generated(file: str) -> bool:
+    """Code that no person wrote in that place (dynamo's `<eval_with_key>`, `<frozen runpy>`, dataclasses' `<string>`)."""
+    return file.startswith("<") and not file.startswith(("<ipython", "<stdin"))
+
+
+def is_framework(file: str) -> bool:
+    """Whether the file belongs to the framework, to thin wrappers around it, or to the standard library."""
+    for root in LIBRARY_ROOTS:
+        if file.startswith(root):
+            first = file[len(root) :].split(os.sep, 1)[0]
+            # `typing_extensions.deprecated` wraps mark_step: its frame says nothing.
+            return first in _FRAMEWORKS or first == "typing_extensions.py"
+    return file.startswith(STANDARD_ROOTS) or _is_generated(file)
+
+
+def _main_file() -> str | None:
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    return os.path.abspath(main) if isinstance(main, str) else None
+
+
+def describe(stack: list[Place]) -> str:
+    """The JSON text of a SITE event (see ``facts.events.Kind.SITE``) for a stack, innermost frame first."""
+    main = _main_file()
+    place = next((frame for frame in stack if not is_framework(frame.file) or frame.file == main), None)
+    user = next((frame for frame in stack if frame.file == main or not is_library(frame.file)), None)
+    place = place or user or (stack[0] if stack else None)
+
+    def source(frame: Place | None) -> str:
+        return linecache.getline(frame.file, frame.line).strip()[:300] if frame else ""
+
+    return json.dumps(
+        {
+            "site": place,
+            "user_site": user,
+            "stack": stack,
+            "source": source(place),
+            "user_source": source(user),
+        }
+    )
+
+
+class Stacks:
+    """Interns stacks. ``capture`` runs on the training thread; ``new_sites`` on the drain thread."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[int, ...], int] = {}
+        self._text_ids: dict[tuple[Place, ...], int] = {}
+        self._kept: dict[int, CodeType] = {}
+        self._pending: list[tuple[int, list[tuple[CodeType, int]] | list[Place]]] = []
+        self._next = 0
+
+    def capture(self, frame: FrameType | None) -> int:
+        """Id of the stack that starts at ``frame``. Keys are ids of code objects, which are kept alive for that."""
+        key: list[int] = []
+        walked = frame
+        depth = 0
+        while walked is not None and depth < MAX_DEPTH:
+            key.append(id(walked.f_code))
+            key.append(walked.f_lineno)
+            walked = walked.f_back
+            depth += 1
+        known = self._ids.get(tuple(key))
+        return self._intern(tuple(key), frame) if known is None else known
+
+    def _intern(self, key: tuple[int, ...], frame: FrameType | None) -> int:
+        raw: list[tuple[CodeType, int]] = []
+        walked = frame
+        while walked is not None and len(raw) < MAX_DEPTH:
+            self._kept[id(walked.f_code)] = walked.f_code
+            raw.append((walked.f_code, walked.f_lineno))
+            walked = walked.f_back
+        identity = self._next
+        self._next += 1
+        self._ids[key] = identity
+        self._pending.append((identity, raw))
+        return identity
+
+    def intern_places(self, places: list[Place]) -> int:
+        """Id of a stack given as text, innermost first (frames that the framework printed)."""
+        key = tuple(places)
+        known = self._text_ids.get(key)
+        if known is None:
+            known = self._next
+            self._next += 1
+            self._text_ids[key] = known
+            self._pending.append((known, list(places)))
+        return known
+
+    def new_sites(self) -> list[tuple[int, str]]:
+        """(id, JSON) of every stack seen since the last call."""
+        pending, self._pending = self._pending, []
+        described = []
+        for identity, raw in pending:
+            places = [
+                item if isinstance(item, Place) else Place(os.path.abspath(item[0].co_filename) if item[0].co_filename[:1] != "<" else item[0].co_filename, item[1], item[0].co_name)
+                for item in raw
+            ]
+            described.append((identity, describe([place for place in places if not is_ours(place.file)])))
+        return described
