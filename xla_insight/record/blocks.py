@@ -20,7 +20,7 @@ _CLOSE = re.compile(
     rb"-{20,}\n(?P=prefix): ={20,}\n",
     re.MULTILINE,
 )
-_FRAME = re.compile(r"^  (?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$")
+_FRAME = re.compile(r"^  (?P<function>\S+) \((?P<file>.*):(?P<line>\d+)\)$")
 _SIZES = ("Graph input size", "Graph output size", "Aliased Input size", "Intermediate tensor size", "Compiled program size")
 _BYTES_PER_GB = 1 << 30
 

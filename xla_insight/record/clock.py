@@ -60,4 +60,5 @@ class Clock:
         if wall_ns >= new.wall_ns or new.wall_ns <= old.wall_ns or wall_ns <= old.wall_ns:
             return wall_ns - (old if wall_ns <= old.wall_ns else new).offset_ns
         share = (wall_ns - old.wall_ns) / (new.wall_ns - old.wall_ns)
-        return wall_ns - round(old.offset_ns + share * (new.offset_ns - old.offset_ns))
+        # The offset itself is too large for a float: only its small change is scaled.
+        return wall_ns - old.offset_ns - round(share * (new.offset_ns - old.offset_ns))

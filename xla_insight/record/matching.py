@@ -339,14 +339,14 @@ class Matcher:
             )
         )
 
-    def pair(self) -> None:
-        """Give waiting executions their samples, as far as that is certain."""
+    def pair(self, final: bool = False) -> None:
+        """Give waiting executions their samples. ``final``: no more will come, so a surplus of executions has none."""
         while self._executes and self._cuts:
             sample, cut = self._executes[0], self._cuts[0]
             if sample.start_ns < cut.low_ns - SLACK_NS:
                 self._executes.popleft()
                 self._emit_execution(None, sample)
-            elif len(self._cuts) > 1 and sample.start_ns > self._cuts[1].high_ns + SLACK_NS:
+            elif self._has_no_sample(cut, sample, final):
                 self._cuts.popleft()
                 self._emit_execution(cut, None)
             else:
@@ -354,9 +354,15 @@ class Matcher:
                 self._cuts.popleft()
                 self._emit_execution(cut, sample)
 
+    def _has_no_sample(self, cut: _Cut, sample: Span, final: bool) -> bool:
+        # A dispatch may be late, but it comes before the hook of the next execution is over.
+        if len(self._cuts) > 1 and sample.start_ns > self._cuts[1].high_ns + SLACK_NS:
+            return True
+        return final and len(self._cuts) > len(self._executes) and sample.start_ns > cut.high_ns + SLACK_NS
+
     def finish(self) -> None:
         """The recording ended: what still waits is emitted without its other half."""
-        self.pair()
+        self.pair(final=True)
         for span in self._compiles:
             self._emit_compile(span, None, Trigger.UNKNOWN, None, "", None)
         for sample in self._executes:

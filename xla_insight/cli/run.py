@@ -1,0 +1,65 @@
+"""Verb `run`: runs a user's script or command and records it and its child processes. Leaves all hooks to ``record``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xla_insight.errors import RunExistsError, UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line. What follows the script belongs to the script."""
+    settings = {"allow_interspersed_args": False, "ignore_unknown_options": True}
+    app.command("run", context_settings=settings)(run_command)
+
+
+def run_command(
+    command: Annotated[
+        list[str], typer.Argument(help="script.py args…, -m module args…, or a program such as torchrun", metavar="SCRIPT …")
+    ],
+    out: Annotated[
+        str | None, typer.Option(help="Folder or URL to record to; it must not hold anything yet.  [default: runs/NAME]")
+    ] = None,
+    level: Annotated[str | None, typer.Option(help="How much to record: light.")] = None,
+) -> int:
+    """Run SCRIPT as Python would, record it and every child process to one run, and exit with its status."""
+    from xla_insight.record import launch
+    from xla_insight.record.session import LEVELS
+
+    if level is not None and level not in LEVELS:
+        raise UsageError(f"no level {level!r}; choose one of: {', '.join(LEVELS)}")
+    launch.command_line(command)
+    run = _default_run(command) if out is None else out
+    if out is not None and _occupied(out):
+        raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out or remove it")
+    status = launch.run_command(command, run, level or "light")
+    if _occupied(run):
+        print(f"xla-insight: recorded to {run}; read it with: xla-insight report {run}", file=sys.stderr)
+    else:
+        print("xla-insight: nothing recorded: no process of this command imported torch_xla", file=sys.stderr)
+    return status
+
+
+def _default_run(command: list[str]) -> str:
+    words = [word for word in command if not word.startswith("-")]
+    name = Path(words[0]).stem if words else "run"
+    folder = Path("runs") / name
+    number = 2
+    while _occupied(str(folder)):
+        folder = Path("runs") / f"{name}-{number}"
+        number += 1
+    return str(folder)
+
+
+def _occupied(run: str) -> bool:
+    """Whether anything is there already; an empty folder is free."""
+    import fsspec
+
+    filesystem, path = fsspec.core.url_to_fs(run)
+    if not filesystem.exists(path):
+        return False
+    return not filesystem.isdir(path) or bool(filesystem.ls(path, detail=False))
