@@ -20,17 +20,23 @@ from xla_insight.analysis.time_facts import time_facts
 from xla_insight.analysis.totals import graph_facts, step_facts
 from xla_insight.analysis.verdict import Evidence, verdict
 from xla_insight.facts.report import Report, RunFacts
-from xla_insight.store.reader import Run, open_run
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from xla_insight.store.reader import Run
 
 __all__ = ["analyze", "graph_table", "step_table"]
 
 
 def analyze(run: Run | str | Path) -> Report:
     """The report of a run, given open or by path. Raises `RunNotFoundError` and `RunFormatError` as opening does."""
-    opened = run if isinstance(run, Run) else open_run(run)
+    if isinstance(run, str | Path):
+        from xla_insight.store.reader import open_run
+
+        opened = open_run(run)
+    else:
+        opened = run
     tables = load_tables(opened)
     main = tables.main_process()
     graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)

@@ -117,7 +117,8 @@ def spans_of(frame: pd.DataFrame) -> Spans:
 
 def integers(column: pd.Series[Any]) -> Nanoseconds:
     """A column without missing values as int64."""
-    return column.to_numpy(dtype=np.int64)
+    values: Nanoseconds = column.to_numpy(dtype=np.int64)
+    return values
 
 
 def _places(sites: pd.DataFrame) -> dict[tuple[int, int], Place]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -174,8 +174,3 @@ def _cut_sites(syncs: pd.DataFrame) -> dict[tuple[int, int], object]:
 def _family_key(process: int, trigger: str, place: Place, ordinal: int | None) -> FamilyKey:
     kind = _KIND_OF_TRIGGER.get(Trigger(trigger), trigger) if trigger in set(Trigger) else trigger
     return (process, kind, merged_stack(place.stack) or place.site, ordinal)
-
-
-def shared_value(values: Sequence[int | None]) -> int | None:
-    """The one value that all have, else None."""
-    return values[0] if values and all(value == values[0] for value in values) else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from xla_insight.analysis.recompiles.history import Compile, shared_value
+from xla_insight.analysis.recompiles.history import Compile
 from xla_insight.facts import numbers
 from xla_insight.facts.events import Trigger
 
@@ -132,24 +132,20 @@ def rule_for(compile_: Compile) -> Rule:
 
 
 def _what_moved(members: Sequence[Compile]) -> str:
-    pairs = [(m, m.earlier) for m in members if m.earlier is not None]
-    parts = []
-    for name, of in (("inputs", lambda c: c.inputs), ("outputs", lambda c: c.outputs)):
-        before = [of(earlier) for _, earlier in pairs]
-        now = [of(member) for member, _ in pairs]
-        if not pairs or None in before or None in now:
-            continue
-        parts.append(_moved(name, before, now))
-    if not parts:
-        return "the numbers of inputs and outputs were not recorded"
-    return " and ".join(parts)
+    pairs = [(m.earlier, m) for m in members if m.earlier is not None]
+    inputs = _moved("inputs", [(earlier.inputs, now.inputs) for earlier, now in pairs])
+    outputs = _moved("outputs", [(earlier.outputs, now.outputs) for earlier, now in pairs])
+    parts = [part for part in (inputs, outputs) if part]
+    return " and ".join(parts) or "the numbers of inputs and outputs were not recorded"
 
 
-def _moved(name: str, before: Sequence[int | None], now: Sequence[int | None]) -> str:
-    if list(before) == list(now):
-        one = shared_value(now)
-        return f"{one} {name} as before" if one is not None else f"as many {name} as the graph before"
-    changed = sum(a != b for a, b in zip(before, now, strict=True))
-    first = next((a, b) for a, b in zip(before, now, strict=True) if a != b)
-    times = "" if len(now) == 1 else f" (it changed in {changed} of {len(now)})"
-    return f"now {first[1]} {name}, before {first[0]}{times}"
+def _moved(name: str, pairs: Sequence[tuple[int | None, int | None]]) -> str:
+    """How a count went from the graph before to this one, over all pairs; empty when it is not known for each."""
+    if not pairs or any(None in pair for pair in pairs):
+        return ""
+    changed = [pair for pair in pairs if pair[0] != pair[1]]
+    if not changed:
+        values = {now for _, now in pairs}
+        return f"{values.pop()} {name} as before" if len(values) == 1 else f"as many {name} as the graph before"
+    times = "" if len(pairs) == 1 else f" (it changed in {len(changed)} of {len(pairs)})"
+    return f"now {changed[0][1]} {name}, before {changed[0][0]}{times}"
