@@ -1,0 +1,89 @@
+"""The verdict names the limit that binds, proves it with a number, and accuses no healthy run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xla_insight.analysis.verdict import Evidence, verdict
+from xla_insight.facts.report import (
+    Finding,
+    GraphFacts,
+    Quality,
+    Recompile,
+    RunFacts,
+    Severity,
+    Site,
+    StepFacts,
+    TimeFacts,
+)
+
+SITE = Site("/home/me/train.py", 31, "<module>")
+
+
+def entry(cause: str, compile_s: float, severity: Severity = Severity.WARNING, count: int = 14) -> Recompile:
+    expected = cause == "first_graph"
+    return Recompile(cause, expected, severity, count, compile_s, (), SITE, SITE, "sync", "said", "do")
+
+
+def finding(name: str, cost_s: float | None, severity: Severity = Severity.WARNING) -> Finding:
+    return Finding(name, severity, SITE, SITE, 412, cost_s, f"{name} was found.", "do")
+
+
+def evidence(
+    *entries: Recompile | Finding, host: dict[str, float] | None = None, busy: float | None = None, **graphs: Any
+) -> Evidence:
+    time = TimeFacts(100.0, host or {"trace": 100.0}, busy, {}, None, Quality.INFERRED)
+    counts = {"executions": 100, "compiles": 17, **graphs}
+    return Evidence(
+        RunFacts("run", "runs/run", 1, 1, "light", {}),
+        StepFacts(412),
+        GraphFacts(17, 100, counts["executions"], counts["compiles"], 83, 0, 0, 60.0),
+        tuple(e for e in entries if isinstance(e, Recompile)),
+        tuple(e for e in entries if isinstance(e, Finding)),
+        time,
+    )
+
+
+def test_compiling_again_is_the_limit() -> None:
+    said = verdict(evidence(entry("unknown", 61.0), host={"compile": 62.0, "trace": 38.0}))
+    assert (said.bound, said.saves_s) == ("compile", 61.0)
+    assert "61 %" in said.summary and "1 m 1 s of 1 m 40 s" in said.summary and "14 of 17" in said.summary
+    assert "train.py:31" in said.summary
+
+
+def test_compiles_that_every_run_needs_are_no_limit() -> None:
+    said = verdict(evidence(entry("first_graph", 61.0, Severity.INFO), host={"compile": 61.0, "trace": 39.0}))
+    assert (said.bound, said.saves_s) == ("nothing", 0.0)
+    assert "61 %" in said.summary
+
+
+def test_the_largest_removable_limit_leads() -> None:
+    parts = (entry("unknown", 20.0), finding("host_sync", 40.0), finding("input_bound", 35.0))
+    host = {"compile": 20.0, "input_wait": 35.0, "device_wait": 40.0}
+    assert verdict(evidence(*parts, host=host, busy=30.0)).bound == "host_sync"
+    assert verdict(evidence(*parts[:1], *parts[2:], host=host, busy=30.0)).bound == "input"
+
+
+def test_reads_on_a_busy_device_do_not_limit() -> None:
+    said = verdict(evidence(finding("host_sync", 98.0), host={"device_wait": 98.0, "trace": 2.0}, busy=98.0))
+    assert said.bound == "device" and "98 %" in said.summary
+
+
+def test_findings_of_severity_info_never_lead() -> None:
+    said = verdict(evidence(finding("host_sync", 40.0, Severity.INFO), host={"trace": 100.0}, busy=30.0))
+    assert said.bound == "trace" and said.saves_s == 70.0
+
+
+def test_a_broken_run_says_so_before_anything_else() -> None:
+    said = verdict(evidence(finding("loader_error", None, Severity.CRITICAL), entry("unknown", 90.0)))
+    assert said.bound == "loader_error" and said.summary == "loader_error was found."
+
+
+def test_without_executions_there_is_nothing_to_judge() -> None:
+    said = verdict(evidence(executions=0, compiles=0))
+    assert (said.bound, said.saves_s) == ("nothing", None)
+
+
+def test_without_a_device_nothing_is_said_about_it() -> None:
+    said = verdict(evidence(host={"trace": 100.0}))
+    assert said.bound == "trace" and "busy" not in said.summary and said.saves_s is None
