@@ -1,0 +1,77 @@
+"""The state of a view as an address: what is selected, read from and written to the query of the URL.
+
+Owns the form of the parameters. Anything malformed in an address is ignored rather than refused: a link from someone
+else must open. Leaves checking that a run, a step or a graph exists to ``data``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from urllib.parse import parse_qsl, urlencode
+
+from .ids import Parameter
+
+_STEPS = re.compile(r"\s*(\d{1,12})(?:\s*[-–:]\s*(\d{1,12}))?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a view has selected. ``None``: nothing selected there. ``steps`` are the first and last step, both shown."""
+
+    run: str | None = None
+    process: int | None = None
+    steps: tuple[int, int] | None = None
+    graph: str | None = None
+    sort: str | None = None
+    filter: str | None = None
+
+    @classmethod
+    def parse(cls, search: str | None) -> Address:
+        """Read a query string (with or without its question mark)."""
+        given = dict(parse_qsl((search or "").removeprefix("?"), keep_blank_values=False))
+        process = given.get(Parameter.PROCESS, "")
+        return cls(
+            run=given.get(Parameter.RUN),
+            process=int(process) if re.fullmatch(r"\d{1,9}", process) else None,
+            steps=parse_steps(given.get(Parameter.STEPS)),
+            graph=given.get(Parameter.GRAPH),
+            sort=given.get(Parameter.SORT),
+            filter=given.get(Parameter.FILTER),
+        )
+
+    @property
+    def search(self) -> str:
+        """The query string of this view, beginning with a question mark; empty when nothing is selected."""
+        fields = {
+            Parameter.RUN: self.run,
+            Parameter.PROCESS: self.process,
+            Parameter.STEPS: format_steps(self.steps),
+            Parameter.GRAPH: self.graph,
+            Parameter.SORT: self.sort,
+            Parameter.FILTER: self.filter,
+        }
+        given = {key.value: value for key, value in fields.items() if value not in (None, "")}
+        return f"?{urlencode(given)}" if given else ""
+
+    def of_other_run(self, run: str) -> Address:
+        """The same page for another run: steps and graphs of one run mean nothing in another."""
+        return Address(run=run, sort=self.sort)
+
+    def for_other_page(self) -> Address:
+        """What goes along to another page: everything but the state of this page's table."""
+        return replace(self, sort=None, filter=None)
+
+
+def parse_steps(text: str | None) -> tuple[int, int] | None:
+    """``100-200`` or ``57`` as first and last step; None when it is neither."""
+    match = _STEPS.fullmatch(text or "")
+    if match is None:
+        return None
+    first, last = int(match[1]), int(match[2] or match[1])
+    return (min(first, last), max(first, last))
+
+
+def format_steps(steps: tuple[int, int] | None) -> str | None:
+    """The reverse of `parse_steps`."""
+    return None if steps is None else f"{steps[0]}-{steps[1]}"

@@ -1,0 +1,57 @@
+// What the browser does without asking the server: the age of the last update, the width there is to draw on, the title
+// of the window, and the look of one run in the picker.
+window.dash_clientside = window.dash_clientside || {};
+
+(function () {
+  const pageWidth = () => {
+    const page = document.getElementById("body");
+    if (!page) return window.innerWidth;
+    const style = getComputedStyle(page);
+    return Math.floor(page.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
+  };
+
+  const scheme = () => document.documentElement.getAttribute("data-mantine-color-scheme") || "light";
+
+  const ageText = (seconds) => {
+    if (seconds < 60) return `${seconds} s`;
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} m`;
+    return `${Math.floor(seconds / 3600)} h`;
+  };
+
+  window.dash_clientside.view = {
+    age: (_tick, scope) => {
+      if (!scope || scope.state !== "recording" || !scope.modified_unix_s) return "";
+      const seconds = Math.max(0, Math.round(Date.now() / 1000 - scope.modified_unix_s));
+      return `updated ${ageText(seconds)} ago`;
+    },
+    screen: () => [pageWidth(), scheme()],
+    title: (scope, path) => {
+      const page = path === "/graphs" ? "Graphs" : "Overview";
+      document.title = scope && scope.run ? `${scope.run} · ${page} · xla-insight` : "xla-insight";
+      return window.dash_clientside.no_update;
+    },
+  };
+
+  let waiting = null;
+  const set = (id, data) => window.dash_clientside.set_props(id, { data });
+  const redraw = (width) => set("width", width);
+  new MutationObserver(() => set("scheme", scheme())).observe(document.documentElement, {
+    attributeFilter: ["data-mantine-color-scheme"],
+  });
+  window.addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => redraw(pageWidth()), 150);
+  });
+})();
+
+window.dashMantineFunctions = window.dashMantineFunctions || {};
+window.dashMantineFunctions.renderRun = function ({ option, checked }) {
+  const text = (className, content) => window.React.createElement("span", { className }, content);
+  return window.React.createElement(
+    "span",
+    { className: checked ? "run-option checked" : "run-option", title: option.label },
+    text("run-name", option.name),
+    text(`run-state run-${option.state}`, option.word),
+    text("run-started", option.started),
+  );
+};

@@ -1,0 +1,180 @@
+"""The one door from pages to recorded runs: opens, analyses and keeps what pages need, shared between requests.
+
+Owns the cache (by run and the state of its files), its bound and its locks. Leaves which runs exist to ``runs``, and all
+concluding to ``xla_insight.analysis``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from xla_insight.analysis import analyze, graph_table, step_table
+from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
+from xla_insight.facts.report import Report
+from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
+from xla_insight.store.reader import open_run
+
+from .runs import RUN_FILE, RunEntry, RunState, find_run, list_runs
+
+KEPT_RUNS = 4
+_PATIENCE = 3.0
+"""While a run records, it is read again after this many times the time that reading it took."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLabel:
+    """A recorded process as a person tells it apart from the others."""
+
+    index: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """What pages know about one run, at one moment. Frames are shared between requests and must not be changed."""
+
+    entry: RunEntry
+    report: Report
+    steps: dict[int, pd.DataFrame]
+    """The step table of each process that has steps, by process index."""
+    graphs: pd.DataFrame
+    executed: pd.DataFrame
+    """Distinct (process, step, graph) of all executions."""
+    processes: tuple[ProcessLabel, ...]
+    """Those that have steps."""
+    names: tuple[str, ...]
+    """Graph hashes by number of steps, most first."""
+    problems: tuple[str, ...]
+    read_unix_s: float
+
+    def process(self, wanted: int | None) -> int | None:
+        """The process to show: the wanted one when it has steps, else the first that has; None when none has."""
+        return wanted if wanted in self.steps else min(self.steps, default=None)
+
+    def steps_of_graph(self, process: int, graph: str) -> set[int]:
+        """Steps in which that process executed the graph."""
+        hit = self.executed[(self.executed["process"] == process) & (self.executed["graph"] == graph)]
+        return {int(step) for step in hit["step"]}
+
+    def graphs_within(self, process: int, steps: tuple[int, int]) -> set[str]:
+        """Graphs that the process executed in those steps."""
+        rows = self.executed[(self.executed["process"] == process) & self.executed["step"].between(*steps)]
+        return set(rows["graph"].astype(str))
+
+    def shown(self, process: int, steps: tuple[int, int] | None) -> pd.DataFrame:
+        """The step table of a process within a range of steps; all of it when the range holds none of its steps."""
+        rows = self.steps[process]
+        within = rows if steps is None else rows[rows["step"].between(*steps)]
+        return within if len(within) else rows
+
+    def bins(self, process: int, columns: int, steps: tuple[int, int] | None, graph: str | None) -> StepBins:
+        """The steps of a process, thinned to so many columns; those that executed ``graph`` are lit."""
+        lit = self.steps_of_graph(process, graph) if graph else None
+        return bin_steps(self.shown(process, steps), self.names, columns=columns, lit=lit)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """One kept run. The lock makes simultaneous requests read it once."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    view: RunView | None = None
+    loaded_at: float = 0.0
+    took_s: float = 0.0
+
+    def serves(self, entry: RunEntry) -> bool:
+        """Whether the kept view may be shown for the run as it is now."""
+        if self.view is None:
+            return False
+        if self.view.entry.revision == entry.revision:
+            return True
+        still_recording = entry.state == RunState.RECORDING == self.view.entry.state
+        return still_recording and time.monotonic() - self.loaded_at < _PATIENCE * self.took_s
+
+
+class Library:
+    """All runs of one folder. Safe to use from many threads; keeps the last `KEPT_RUNS` runs."""
+
+    def __init__(self, folder: Path, read: Callable[[RunEntry], RunView] | None = None) -> None:
+        self.folder = folder
+        self._read = read or read_run
+        self._slots: OrderedDict[Path, _Slot] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def entries(self) -> list[RunEntry]:
+        """All runs, newest first. Raises RunNotFoundError when the folder is gone."""
+        return list_runs(self.folder)
+
+    def entry(self, run_id: str) -> RunEntry:
+        """One run by its name. Raises RunNotFoundError."""
+        return find_run(self.folder, run_id)
+
+    def view(self, run_id: str) -> RunView:
+        """What pages show of a run. Raises RunNotFoundError, or RunFormatError when it is too damaged to open."""
+        entry = self.entry(run_id)
+        if entry.problem:
+            raise RunFormatError(f"The run {run_id} cannot be opened: {entry.problem}")
+        slot = self._slot(entry.path)
+        with slot.lock:
+            if not slot.serves(entry):
+                begin = time.monotonic()
+                slot.view = _read_or_explain(self._read, entry)
+                slot.loaded_at = time.monotonic()
+                slot.took_s = slot.loaded_at - begin
+            assert slot.view is not None
+            return slot.view
+
+    def _slot(self, path: Path) -> _Slot:
+        with self._lock:
+            slot = self._slots.setdefault(path, _Slot())
+            self._slots.move_to_end(path)
+            while len(self._slots) > KEPT_RUNS:
+                self._slots.popitem(last=False)
+            return slot
+
+
+def _read_or_explain(read: Callable[[RunEntry], RunView], entry: RunEntry) -> RunView:
+    """Read a run; whatever damaged files may raise becomes one sentence, unless the run vanished meanwhile."""
+    try:
+        return read(entry)
+    except InsightError:
+        raise
+    except Exception as error:
+        if not (entry.path / RUN_FILE).is_file():
+            raise RunNotFoundError(f"The run {entry.id} was moved or deleted. Choose another run above") from error
+        raise RunFormatError(
+            f"The run {entry.id} cannot be opened ({type(error).__name__}: {error}). "
+            f"xla-insight report {entry.path} shows more"
+        ) from error
+
+
+def read_run(entry: RunEntry) -> RunView:
+    """Open and analyse a run."""
+    run = open_run(str(entry.path))
+    steps = step_table(run)
+    executed = run.sql("select distinct process, step, graph from executions where graph is not null and step is not null")
+    by_process = {
+        int(str(process)): rows.sort_values("step", ignore_index=True) for process, rows in steps.groupby("process")
+    }
+    return RunView(
+        entry=entry,
+        report=analyze(run),
+        steps=by_process,
+        graphs=graph_table(run),
+        executed=executed,
+        processes=tuple(
+            ProcessLabel(process.index, f"rank {process.rank} · process {process.index}")
+            for process in run.processes
+            if process.index in by_process
+        ),
+        names=rank_graphs(steps),
+        problems=tuple(run.problems),
+        read_unix_s=time.time(),
+    )

@@ -1,0 +1,79 @@
+"""Routes and component ids: every name that two places of the dashboard must agree on."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Route(StrEnum):
+    """Paths of pages."""
+
+    OVERVIEW = "/"
+    GRAPHS = "/graphs"
+
+
+class Parameter(StrEnum):
+    """Query parameters: the state of a view, so that a view can be sent to someone else."""
+
+    RUN = "run"
+    PROCESS = "process"
+    STEPS = "steps"
+    GRAPH = "graph"
+    SORT = "sort"
+    FILTER = "filter"
+
+
+class Shell(StrEnum):
+    """Components that every page shares."""
+
+    LOCATION = "location"
+    SCOPE = "scope"
+    """Store: which run, process and state of its files a page shows."""
+    STEPS = "selected-steps"
+    """Store: selected first and last step, or null."""
+    GRAPH = "selected-graph"
+    """Store: selected graph hash, or null."""
+    BODY = "body"
+    BODY_KEY = "body-key"
+    TICK = "tick"
+    CLOCK = "clock"
+    WIDTH = "width"
+    PICKER = "run-picker"
+    RUN_STATE = "run-state"
+    AGE = "age"
+    NAVIGATION = "navigation"
+    THEME = "theme"
+    SCHEME = "scheme"
+    """Store: `light` or `dark`, as it is on the screen now."""
+    TITLE = "title"
+
+
+class Strip(StrEnum):
+    """The step figure and what belongs to it."""
+
+    FIGURE = "steps-figure"
+    RANGE = "steps-range"
+    RESET = "steps-reset"
+    PROCESS = "steps-process"
+    PROCESS_BOX = "steps-process-box"
+    HEIGHT = "steps-height"
+    HEIGHT_BOX = "steps-height-box"
+    LEGEND = "steps-legend"
+    STATES = "steps-states"
+
+
+class Overview(StrEnum):
+    """Components of the page Overview."""
+
+    HEAD = "overview-head"
+    COSTS = "overview-costs"
+
+
+class Graphs(StrEnum):
+    """Components of the page Graphs."""
+
+    HEAD = "graphs-head"
+    GRID = "graphs-grid"
+    DETAIL = "graphs-detail"
+    EXPORT = "graphs-export"
+    CLEAR = "graphs-clear"

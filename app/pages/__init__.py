@@ -1,0 +1,10 @@
+"""The pages, one module each: what is shown, and thin callbacks that fill it from ``data``.
+
+Owns the list of pages; navigation shows exactly these, in this order.
+"""
+
+from .graphs import PAGE as GRAPHS
+from .overview import PAGE as OVERVIEW
+from .page import Page
+
+PAGES: tuple[Page, ...] = (OVERVIEW, GRAPHS)

@@ -1,0 +1,307 @@
+"""Page Graphs: every graph with its facts, and for a selected one where it ran.
+
+Owns the table's columns and the detail of one graph. The strip comes from ``strip``; numbers are worded here so that the
+table sorts by value and shows text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import dash_ag_grid as dag
+import pandas as pd
+from dash import Dash, Input, Output, State, html, no_update
+from dash.exceptions import PreventUpdate
+
+from xla_insight.facts.report import Site
+from xla_insight.report import numbers
+
+from .. import parts, strip
+from ..address import Address
+from ..data import Library, RunView
+from ..ids import Graphs, Route, Shell
+from ..scope import Scope, shown_view
+from .page import Page
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table. ``unit``: count, s, bytes, hash, place or text; ``divide`` turns stored into shown units."""
+
+    field: str
+    word: str
+    unit: str
+    width: int
+    hint: str
+    stored: str = ""
+    divide: float = 1.0
+    inferred: bool = False
+
+
+COLUMNS = (
+    Column("graph", "graph", "hash", 104, "The graph's hash; the rest of it is in the detail below"),
+    Column("executions", "executions", "count", 112, "Times it ran"),
+    Column("hits", "hits", "count", 88, "Executions that found it in the cache"),
+    Column("compiles", "compiles", "count", 104, "Times it was compiled"),
+    Column("compile_s", "compile time", "s", 124, "All its compiles, in seconds", "compile_ns", 1e9),
+    Column("device_s", "device time", "s", 120, "Device time of all its executions, worked out", "device_ns", 1e9, True),
+    Column("first_step", "first step", "count", 104, "First step that ran it"),
+    Column("last_step", "last step", "count", 104, "Last step that ran it"),
+    Column("trigger", "trigger", "text", 120, "What first forced this cut"),
+    Column("place", "where", "place", 220, "Where it was first cut"),
+    Column("user_place", "your line", "place", 180, "The innermost line of your own files"),
+    Column("inputs", "inputs", "count", 88, "Parameters of the graph"),
+    Column("outputs", "outputs", "count", 92, "Results of the graph"),
+    Column("input_bytes", "input size", "bytes", 108, "Memory of its inputs"),
+    Column("output_bytes", "output size", "bytes", 112, "Memory of its outputs"),
+    Column("aliased_bytes", "aliased", "bytes", 100, "Output memory that reuses input memory"),
+    Column("temporary_bytes", "temporary", "bytes", 112, "Memory needed while it runs"),
+    Column("program_bytes", "program", "bytes", 104, "Size of the compiled program"),
+    Column("processes", "processes", "count", 108, "Processes that ran it"),
+)
+_GRID_LEAST_PX, _GRID_MOST_PX = 240, 640
+_NUMERIC = ("count", "s", "bytes")
+_WORDING = {"count": numbers.count, "s": numbers.duration, "bytes": numbers.size}
+
+
+def layout(address: Address) -> html.Div:
+    """The page, to be filled by its callbacks; the table starts with the sorting and filters of the address."""
+    export = html.Button("Export CSV", id=Graphs.EXPORT, className="quiet-button", n_clicks=0)
+    return html.Div([
+        html.Div(parts.skeleton(72), id=Graphs.HEAD),
+        strip.layout(Route.GRAPHS),
+        parts.section("All graphs", html.Div([_grid(address), html.Aside(id=Graphs.DETAIL)], className="beside"), tools=export),
+    ])  # fmt: skip
+
+
+def _grid(address: Address) -> dag.AgGrid:
+    return dag.AgGrid(
+        id=Graphs.GRID,
+        columnDefs=[_definition(column, address.sort) for column in COLUMNS],
+        defaultColDef={"sortable": True, "filter": "agTextColumnFilter", "resizable": True, "suppressHeaderMenuButton": True},
+        filterModel=_filter_model(address.filter),
+        getRowId="params.data.graph",
+        selectedRows={"ids": [address.graph]} if address.graph else None,
+        dashGridOptions={
+            "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
+            "rowHeight": 36, "headerHeight": 40, "animateRows": False, "domLayout": "normal",
+            "tooltipShowDelay": 300, "enableCellTextSelection": True, "ensureDomOrder": True,
+        },
+        csvExportParams={"fileName": "graphs.csv"},
+        className="grid", style={"height": f"{_GRID_MOST_PX}px"},
+    )  # fmt: skip
+
+
+def _grid_height_px(rows: int) -> int:
+    """As high as its rows, within limits, so that neither half a screen is empty nor the page becomes endless."""
+    return min(_GRID_MOST_PX, max(_GRID_LEAST_PX, 58 + 36 * rows))
+
+
+def _definition(column: Column, sort: str | None) -> dict[str, Any]:
+    """The column for ag-grid: sorted and filtered by value, shown as the text that goes with it."""
+    definition: dict[str, Any] = {
+        "field": column.field,
+        "headerName": column.word,
+        "headerTooltip": column.hint,
+        "width": column.width,
+        "valueFormatter": {"function": f"params.data.{column.field}_text"},
+        "cellClass": f"cell-{column.unit}",
+    }
+    if column.unit in _NUMERIC:
+        definition |= {"filter": "agNumberColumnFilter", "headerClass": "ag-right-aligned-header"}
+        definition["cellClass"] += " ag-right-aligned-cell"
+    if column.unit in ("place", "hash"):
+        definition["tooltipField"] = column.field
+    if column.field == "graph":
+        definition["pinned"] = "left"
+    field, _, order = (sort or "compile_s:desc").partition(":")
+    if field == column.field and order in ("asc", "desc"):
+        definition["sort"] = order
+    return definition
+
+
+def _filter_model(text: str | None) -> dict[str, Any]:
+    try:
+        model = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    known = {column.field for column in COLUMNS}
+    return {key: value for key, value in model.items() if key in known} if isinstance(model, dict) else {}
+
+
+def rows_of(view: RunView, graphs: set[str] | None = None) -> list[dict[str, Any]]:
+    """The rows of the table: for each column its value, and the text shown for it. ``graphs``: only these."""
+    table = view.graphs if graphs is None else view.graphs[view.graphs["graph"].isin(graphs)]
+    return [_row(record) for record in table.to_dict("records")]
+
+
+def _row(record: dict[Any, Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    places = {"place": _site(record, ""), "user_place": _site(record, "user_")}
+    for column in COLUMNS:
+        if column.unit == "place":
+            site = places[column.field]
+            row[column.field] = f"{site.file}:{site.line}" if site else None
+            row[f"{column.field}_text"] = numbers.place(site.file, site.line) if site else numbers.NOT_MEASURED
+            continue
+        value = _plain(record.get(column.stored or column.field))
+        if column.unit in _NUMERIC and value is not None:
+            value = value / column.divide if column.divide != 1 else value
+        row[column.field] = value
+        row[f"{column.field}_text"] = _text(column, value)
+    return row
+
+
+def _text(column: Column, value: Any) -> str:
+    if column.unit == "hash":
+        return numbers.short_hash(value)
+    if column.unit == "text":
+        return numbers.NOT_MEASURED if value is None else str(value)
+    worded = _WORDING[column.unit](value)
+    return f"~{worded}" if column.inferred and value is not None else worded
+
+
+def _plain(value: Any) -> Any:
+    """A cell of a frame as JSON: unknown becomes None, numpy numbers become Python's."""
+    if value is None or (not isinstance(value, str | list | tuple) and pd.isna(value)):
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def _site(record: dict[Any, Any], prefix: str) -> Site | None:
+    file, line = _plain(record.get(f"{prefix}file")), _plain(record.get(f"{prefix}line"))
+    if not file:
+        return None
+    function = _plain(record.get(f"{prefix}function")) or ""
+    return Site(str(file), int(line or 0), str(function), str(_plain(record.get(f"{prefix}source")) or ""))
+
+
+def head(view: RunView, process: int, steps: tuple[int, int] | None) -> list[Any]:
+    """The sentence that leads the page."""
+    facts = view.report.graphs
+    once = int((view.graphs["executions"] == 1).sum()) if len(view.graphs) else 0
+    used = f"{numbers.count(once)} of them ran only once" if once else "each ran more than once"
+    sentence = (
+        f"{numbers.plural(facts.distinct, 'graph')} for {numbers.plural(facts.executions, 'execution')}: {used}; "
+        f"compiling them took {numbers.duration(facts.compile_s)}."
+    )
+    note = []
+    if steps is not None:
+        within = len(view.graphs_within(process, steps))
+        note = [html.P(
+            f"The table lists the {numbers.plural(within, 'graph')} that ran in steps {numbers.count(steps[0])} to "
+            f"{numbers.count(steps[1])}; its numbers are of the whole run.", className="lead")]  # fmt: skip
+    return [html.H1(sentence, className="verdict"), *note]
+
+
+def detail(view: RunView, process: int, graph: str) -> html.Div:
+    """The facts of one graph; a sentence when the run has no such graph."""
+    match = view.graphs[view.graphs["graph"] == graph]
+    clear = html.Button("Close", id=Graphs.CLEAR, className="quiet-button", n_clicks=0)
+    if match.empty:
+        sentence = f"This run has no graph {parts.middle(graph, 40)}."
+        return html.Div([_detail_head("Graph", clear), html.P(sentence, className="quiet")])
+    record = match.iloc[0].to_dict()
+    row = _row(record)
+    hidden = ("graph", "place", "user_place")
+    facts = [_fact(column.word, row[f"{column.field}_text"], column.hint) for column in COLUMNS if column.field not in hidden]
+    steps = len(view.steps_of_graph(process, graph))
+    facts.append(_fact("steps", numbers.count(steps), "Steps of this process that ran it"))
+    title = [html.Code(parts.middle(graph, 20), className="hash", title=graph), parts.copy_button(graph)]
+    code = [_code(word, site) for word, prefix in (("cut at", ""), ("your line", "user_")) if (site := _site(record, prefix))]
+    return html.Div([_detail_head(title, clear), html.Div(code, className="codes"), html.Dl(facts, className="facts")])
+
+
+def _detail_head(title: Any, clear: html.Button) -> html.Div:
+    return html.Div([html.H3(title), clear], className="detail-head")
+
+
+def _fact(word: str, text: str, hint: str) -> html.Div:
+    return html.Div([html.Dt(word), html.Dd(text)], title=hint)
+
+
+def _code(word: str, site: Site) -> html.Div:
+    """A named line: where it is and what it says, as it was when recorded."""
+    head = html.Div([html.Span(word, className="quiet"), parts.code_place(site), html.Span(site.function, className="quiet")])
+    return html.Div([head, html.Pre(site.source.strip()) if site.source.strip() else None], className="code")
+
+
+def register(app: Dash, library: Library) -> None:
+    """Callbacks of this page."""
+    _register_content(app, library)
+    _register_address(app)
+
+
+def _register_content(app: Dash, library: Library) -> None:
+    @app.callback(
+        Output(Graphs.HEAD, "children"), Output(Graphs.GRID, "rowData"), Output(Graphs.GRID, "style"),
+        Input(Shell.SCOPE, "data"), Input(Shell.STEPS, "data"),
+    )  # fmt: skip
+    def fill(stored: Any, steps: Any) -> tuple[Any, ...]:
+        scope = Scope.from_json(stored)
+        view = shown_view(library, scope)
+        if view is None or scope.process is None:
+            raise PreventUpdate
+        chosen = (int(steps[0]), int(steps[1])) if steps else None
+        within = view.graphs_within(scope.process, chosen) if chosen else None
+        rows = rows_of(view, within)
+        return head(view, scope.process, chosen), rows, {"height": f"{_grid_height_px(len(rows))}px"}
+
+    @app.callback(Output(Graphs.DETAIL, "children"), Input(Shell.SCOPE, "data"), Input(Shell.GRAPH, "data"))
+    def show_graph(stored: Any, graph: Any) -> Any:
+        scope = Scope.from_json(stored)
+        view = shown_view(library, scope)
+        if view is None or scope.process is None or not graph:
+            return html.P("Select a graph to see its facts here and its steps on the strip.", className="quiet")
+        return detail(view, scope.process, graph)
+
+    @app.callback(Output(Graphs.GRID, "exportDataAsCsv"), Input(Graphs.EXPORT, "n_clicks"), prevent_initial_call=True)
+    def export(clicks: Any) -> bool:
+        return bool(clicks)
+
+
+def _register_address(app: Dash) -> None:
+    @app.callback(
+        Output(Shell.LOCATION, "search", allow_duplicate=True),
+        Input(Graphs.GRID, "selectedRows"), State(Shell.LOCATION, "search"),
+        prevent_initial_call=True,
+    )  # fmt: skip
+    def select_graph(rows: Any, search: Any) -> Any:
+        before = Address.parse(search)
+        if not isinstance(rows, list) or not rows or rows[0]["graph"] == before.graph:
+            return no_update
+        return replace(before, graph=rows[0]["graph"]).search
+
+    @app.callback(
+        Output(Shell.LOCATION, "search", allow_duplicate=True), Output(Graphs.GRID, "deselectAll"),
+        Input(Graphs.CLEAR, "n_clicks"), State(Shell.LOCATION, "search"),
+        prevent_initial_call=True,
+    )  # fmt: skip
+    def clear_graph(clicks: Any, search: Any) -> Any:
+        if not clicks:
+            raise PreventUpdate
+        return replace(Address.parse(search), graph=None).search, True
+
+    @app.callback(
+        Output(Shell.LOCATION, "search", allow_duplicate=True),
+        Input(Graphs.GRID, "columnState"), Input(Graphs.GRID, "filterModel"), State(Shell.LOCATION, "search"),
+        prevent_initial_call=True,
+    )  # fmt: skip
+    def keep_table(columns: Any, filters: Any, search: Any) -> Any:
+        before = Address.parse(search)
+        after = replace(before, sort=_sort_text(columns) or before.sort, filter=json.dumps(filters) if filters else None)
+        return no_update if after == before else after.search
+
+
+def _sort_text(columns: list[dict[str, Any]] | None) -> str | None:
+    """The first sorted column as ``field:order``; None for the order that the table has by itself."""
+    for column in columns or []:
+        if column.get("sort"):
+            text = f"{column['colId']}:{column['sort']}"
+            return None if text == "compile_s:desc" else text
+    return None
+
+
+PAGE = Page(Route.GRAPHS, "Graphs", layout, register)

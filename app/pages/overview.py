@@ -1,0 +1,139 @@
+"""Page Overview: what limits the run, what it costs, step by step where the time went, and what costs most.
+
+Owns the layout of this page. The sentences come from the report, the step figure from ``strip``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash import Dash, Input, Output, html
+from dash.exceptions import PreventUpdate
+
+from xla_insight.facts.report import Finding, Quality, Recompile, Report
+from xla_insight.report import numbers
+
+from .. import messages, parts, strip
+from ..address import Address
+from ..data import Library
+from ..ids import Overview, Route, Shell
+from ..scope import Scope, shown_view
+from .page import Page
+
+_SHOWN_COSTS = 12
+
+
+def layout(_address: Address) -> html.Div:
+    """The page, to be filled by its callbacks."""
+    return html.Div([
+        html.Div(parts.skeleton(176), id=Overview.HEAD),
+        strip.layout(Route.OVERVIEW),
+        html.Div(parts.skeleton(240), id=Overview.COSTS),
+    ])  # fmt: skip
+
+
+def register(app: Dash, library: Library) -> None:
+    """Callbacks of this page."""
+
+    @app.callback(
+        Output(Overview.HEAD, "children"), Output(Overview.COSTS, "children"), Input(Shell.SCOPE, "data")
+    )  # fmt: skip
+    def fill(stored: Any) -> tuple[Any, Any]:
+        view = shown_view(library, Scope.from_json(stored))
+        if view is None:
+            raise PreventUpdate
+        return head(view.report, messages.notices(view)), costs(view.report)
+
+
+def head(report: Report, notices: list[html.P]) -> list[Any]:
+    """The verdict, what it would save, the key figures, and what qualifies them."""
+    verdict = report.verdict
+    saves = []
+    if verdict.saves_s:
+        share = numbers.share(verdict.saves_s, report.time.wall_s)
+        text = f"Removing it saves at most {numbers.duration(verdict.saves_s)}, {share} of this run."
+        saves = [html.P(text, className="lead")]
+    return [html.H1(verdict.summary, className="verdict"), *saves, key_figures(report), *notices]
+
+
+def key_figures(report: Report) -> html.Dl:
+    """The six figures that describe any run."""
+    steps, graphs, time = report.steps, report.graphs, report.time
+    inferred = time.quality is Quality.INFERRED
+    reads = [finding for finding in report.findings if finding.id == "host_sync"]
+    waited = [finding.cost_s for finding in reads if finding.cost_s is not None]
+    wall = numbers.duration(time.wall_s)
+    busy = numbers.share(time.device_busy_s, time.wall_s, inferred=inferred)
+    return parts.key_figures([
+        parts.key_figure("wall time", wall, numbers.plural(steps.count, "step"), "From the start to the end of recording"),
+        parts.key_figure("step, median", numbers.duration(_seconds(steps.median_ms), inferred=steps.inferred),
+                         f"95 % within {numbers.duration(_seconds(steps.p95_ms))}" if steps.p95_ms is not None else "",
+                         f"Steps are marked by {steps.source}" if steps.source else "No step was marked"),
+        parts.key_figure("compiles", numbers.count(graphs.compiles), numbers.duration(graphs.compile_s),
+                         f"{numbers.plural(graphs.distinct, 'distinct graph')}, {numbers.count(graphs.executions)} executions"),
+        parts.key_figure("device busy", busy, "" if time.device_busy_s is None else numbers.duration(time.device_busy_s),
+                         _hint(time.device_busy_s, "no execution times were recorded", inferred)),
+        parts.key_figure("overlap", numbers.percent(time.overlap_pct, inferred=inferred), "of host work behind the device",
+                         _hint(time.overlap_pct, "it was not recorded when the device was busy", inferred)),
+        parts.key_figure("value reads", numbers.count(sum(finding.count for finding in reads)),
+                         numbers.duration(sum(waited)) if waited else "",
+                         "A tensor's value read in Python makes the host wait for the device"),
+    ])  # fmt: skip
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1e3
+
+
+def _hint(value: float | None, why_absent: str, inferred: bool) -> str:
+    if value is None:
+        return f"Not measured: {why_absent}"
+    return parts.INFERRED_NOTE if inferred else "Measured"
+
+
+def costs(report: Report) -> html.Section:
+    """What costs most: recompiles and findings, dearest first."""
+    entries: list[Recompile | Finding] = [*report.recompiles, *report.findings]
+    ranked = sorted(entries, key=lambda entry: (-(_cost(entry) or 0.0), -entry.count))
+    if not ranked:
+        return parts.section("What costs most", html.P("Nothing was found that costs time.", className="lead"))
+    rows = [_cost_row(place, entry, report.time.wall_s) for place, entry in enumerate(ranked[:_SHOWN_COSTS], 1)]
+    columns = ("", "What", "Cost", "Share", "Count", "Where", "What to change", "Severity")
+    heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in columns]))
+    rest = len(ranked) - len(rows)
+    more = [html.P(f"{numbers.count(rest)} more, each cheaper than these.", className="quiet")] if rest > 0 else []
+    return parts.section("What costs most", html.Table([heading, html.Tbody(rows)], className="costs"), *more)
+
+
+def _cost(entry: Recompile | Finding) -> float | None:
+    return entry.compile_s if isinstance(entry, Recompile) else entry.cost_s
+
+
+def _cost_row(place: int, entry: Recompile | Finding, wall_s: float) -> html.Tr:
+    cost = _cost(entry)
+    name = entry.cause if isinstance(entry, Recompile) else entry.id
+    expected = isinstance(entry, Recompile) and entry.expected
+    word = f"{name.replace('_', ' ')}{', expected' if expected else ''}"
+    unit = "compile" if isinstance(entry, Recompile) else "time"
+    where = entry.user_site or entry.site
+    return html.Tr([
+        html.Td(str(place), className="rank"),
+        html.Td([html.Strong(word), html.Span(entry.summary, className="summary")]),
+        html.Td(numbers.duration(cost), className="number"),
+        html.Td(numbers.share(cost, wall_s), className="number"),
+        html.Td(numbers.plural(entry.count, unit), className="number"),
+        html.Td(_where(entry, where)),
+        html.Td(entry.advice, className="advice"),
+        html.Td(parts.severity(entry.severity)),
+    ], className="expected" if expected else None)  # fmt: skip
+
+
+def _where(entry: Recompile | Finding, where: Any) -> list[Any]:
+    """The user's line first, and the library's line when the trouble is raised there."""
+    lines = [parts.code_place(where)]
+    if entry.site is not None and entry.site != where:
+        lines.append(html.Span(["in ", parts.code_place(entry.site)], className="within"))
+    return lines
+
+
+PAGE = Page(Route.OVERVIEW, "Overview", layout, register)

@@ -1,0 +1,150 @@
+"""Which runs there are: the folders with a ``run.json`` directly below the folder that is served, and how each ended.
+
+Owns finding runs, their state as far as small files tell it, and the rule that nothing outside the served folder is
+ever opened: a run is chosen by a name from the listing, never by a path from a request, and links that lead out of the
+folder are not followed. Leaves reading a run to ``data``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from xla_insight.errors import RunNotFoundError
+
+RUN_FILE = "run.json"
+PROCESS_FILE = "process.json"
+QUIET_S = 15.0
+"""A process that has not said goodbye and wrote nothing for this long counts as crashed."""
+
+
+class RunState(StrEnum):
+    """How a run is doing, as far as its files tell."""
+
+    RECORDING = "recording"
+    ENDED = "ended"
+    CRASHED = "crashed"
+    EMPTY = "empty"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One run of the listing. ``revision`` changes whenever a file of the run does; ``problem`` says why it is broken."""
+
+    id: str
+    path: Path
+    state: RunState
+    started_unix_s: float | None
+    modified_unix_s: float
+    revision: str
+    problem: str | None = None
+
+
+def list_runs(folder: Path) -> list[RunEntry]:
+    """All runs of the folder, newest first; the folder itself when it is a run.
+
+    Raises RunNotFoundError when the folder is gone.
+    """
+    try:
+        root = folder.resolve(strict=True)
+        names = [root] if (root / RUN_FILE).is_file() else [root / name for name in os.listdir(root)]
+    except OSError as error:
+        raise RunNotFoundError(f"the folder {folder} cannot be read ({error.strerror}); start the app again") from error
+    entries = [entry for path in names if (entry := _entry(path, root)) is not None]
+    return sorted(entries, key=lambda entry: (entry.started_unix_s or entry.modified_unix_s, entry.id), reverse=True)
+
+
+def find_run(folder: Path, run_id: str) -> RunEntry:
+    """The run of that name. Raises RunNotFoundError when the listing has none; never touches any other path."""
+    try:
+        root = folder.resolve(strict=True)
+    except OSError as error:
+        raise RunNotFoundError(f"the folder {folder} is gone; start the app again with another one") from error
+    alone = (root / RUN_FILE).is_file()
+    known = run_id == root.name if alone else _is_name(run_id) and run_id in os.listdir(root)
+    entry = _entry(root if alone else root / run_id, root) if known else None
+    if entry is None:
+        raise RunNotFoundError(f"there is no run {run_id} in {folder}: it was moved or deleted. Choose another run above")
+    return entry
+
+
+def _is_name(run_id: str) -> bool:
+    return run_id not in ("", ".", "..") and not set(run_id) & {"/", "\\", "\0"}
+
+
+def _entry(path: Path, root: Path) -> RunEntry | None:
+    """The run at ``path``, or None when it is no run or leads out of ``root``."""
+    try:
+        if not path.resolve().is_relative_to(root) or not (path / RUN_FILE).is_file():
+            return None
+        files = list(_files(path))
+    except OSError:
+        return None
+    modified = max((status.st_mtime for _, status in files), default=0.0)
+    facts, problem = _read_facts(path / RUN_FILE, root)
+    strays = [name for name, _ in files if not (path / name).resolve().is_relative_to(root)]
+    if strays:
+        problem = f"{strays[0]} is a link to a place outside the served folder; it is not followed"
+    state = RunState.BROKEN if problem else _state(path, files, modified)
+    started = facts.get("started_unix_ns")
+    return RunEntry(
+        id=path.name,
+        path=path,
+        state=state,
+        started_unix_s=started / 1e9 if isinstance(started, int | float) else None,
+        modified_unix_s=modified,
+        revision=_revision(files, state),
+        problem=problem,
+    )
+
+
+def _read_facts(path: Path, root: Path) -> tuple[dict[str, Any], str | None]:
+    if not path.resolve().is_relative_to(root):
+        return {}, f"{path.name} is a link to a place outside the served folder; it is not followed"
+    try:
+        facts = json.loads(path.read_bytes())
+    except OSError as error:
+        return {}, f"{path.name} cannot be read ({error.strerror})"
+    except ValueError:
+        return {}, f"{path.name} is not valid JSON; it was damaged after recording. Record again, or restore the file"
+    return (facts, None) if isinstance(facts, dict) else ({}, f"{path.name} does not hold the facts of a run")
+
+
+def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Name and status of every file that tells about progress: those of the run and of its process folders."""
+    for item in os.scandir(path):
+        if item.is_dir():
+            for inner in os.scandir(item.path):
+                if not inner.is_dir():
+                    yield f"{item.name}/{inner.name}", inner.stat()
+        else:
+            yield item.name, item.stat()
+
+
+def _state(path: Path, files: list[tuple[str, os.stat_result]], modified: float) -> RunState:
+    processes = [name for name, _ in files if name.endswith(f"/{PROCESS_FILE}")]
+    if not processes:
+        return RunState.RECORDING if time.time() - modified < QUIET_S else RunState.EMPTY
+    if all(_said_goodbye(path / name) for name in processes):
+        return RunState.ENDED
+    return RunState.RECORDING if time.time() - modified < QUIET_S else RunState.CRASHED
+
+
+def _said_goodbye(process_file: Path) -> bool:
+    try:
+        return bool(json.loads(process_file.read_bytes()).get("ended"))
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _revision(files: list[tuple[str, os.stat_result]], state: RunState) -> str:
+    seen = sorted((name, status.st_size, status.st_mtime_ns) for name, status in files)
+    return hashlib.sha256(repr((state.value, seen)).encode()).hexdigest()[:16]

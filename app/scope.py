@@ -1,0 +1,76 @@
+"""What a page is about right now: the run and process that its address means, and the state of that run's files.
+
+Owns the resolving of an address against the runs there are, and what pages are told when that fails. Travels to the
+browser and back as plain JSON, so that callbacks run only when something they show has changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from xla_insight.errors import InsightError
+
+from .address import Address
+from .data import Library, RunView
+from .runs import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """``run`` is None when there is none to show; ``trouble`` is the sentence to show instead of a page."""
+
+    run: str | None = None
+    process: int | None = None
+    state: str | None = None
+    revision: str = ""
+    modified_unix_s: float | None = None
+    steps: int | None = None
+    """Steps of the shown process; None when nothing could be read."""
+    trouble: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON-ready values."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any] | None) -> Scope:
+        """The reverse of `to_json`; nothing stored yet means nothing to show."""
+        return cls(**(stored or {}))
+
+    @property
+    def live(self) -> bool:
+        """Whether what is shown may change soon."""
+        return self.run is None or self.state in (RunState.RECORDING, RunState.EMPTY)
+
+
+def resolve(library: Library, address: Address) -> Scope:
+    """The scope of an address: its run, or the newest one when it names none."""
+    run_id = address.run
+    try:
+        run_id = run_id or next((entry.id for entry in library.entries()), None)
+        if run_id is None:
+            return Scope()
+        entry = library.entry(run_id)
+        view = library.view(run_id)
+    except InsightError as error:
+        return Scope(run=run_id, state=RunState.BROKEN, trouble=str(error))
+    process = view.process(address.process)
+    return Scope(
+        run=run_id,
+        process=process,
+        state=entry.state,
+        revision=view.entry.revision,
+        modified_unix_s=entry.modified_unix_s,
+        steps=0 if process is None else len(view.steps[process]),
+    )
+
+
+def shown_view(library: Library, scope: Scope) -> RunView | None:
+    """The run of a scope, or None when there is nothing to show of it (the shell says why)."""
+    if scope.run is None or scope.trouble:
+        return None
+    try:
+        return library.view(scope.run)
+    except InsightError:
+        return None
