@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_insight.facts import numbers
-from xla_insight.facts.report import Finding, Recompile, Report, Severity
+from xla_insight.facts.report import Finding, HostState, Quality, Recompile, Report, Severity
 
 LISTED = 8
 PLAIN_WIDTH = 80
@@ -28,6 +28,8 @@ _SHAPES = {Severity.CRITICAL: "▲", Severity.WARNING: "◆", Severity.INFO: "·
 _ASCII_SHAPES = {"▲": "!", "◆": "*", "·": "-", "…": "...", numbers.THIN_SPACE: " ", "µ": "u", "—": "-"}
 _STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 _INFERRED_NOTE = "~ inferred from dispatch and ready times, not measured."
+_INFERRED_STATES = (HostState.DEVICE_WAIT, HostState.TRACE)
+"""Waits inside a cut are worked out from when the device was ready, and tracing is what is left."""
 _LINE_BREAKS = re.compile(r"[\t\r\n\v\f]+")
 _Entry = Recompile | Finding
 
@@ -137,7 +139,10 @@ def _host_line(report: Report) -> Iterator[RenderableType]:
     wall = report.time.wall_s
     shares = sorted(((s, state) for state, s in report.time.host.items() if s > 0), reverse=True)
     if wall > 0 and shares:
-        listed = ", ".join(f"{state.replace('_', ' ')} {numbers.share(s, wall)}" for s, state in shares)
+        inferred = _INFERRED_STATES if report.time.quality is Quality.INFERRED else ()
+        listed = ", ".join(
+            f"{state.replace('_', ' ')} {numbers.share(s, wall, inferred=state in inferred)}" for s, state in shares
+        )
         yield _hanging("host  ", Text(listed), "dim")
 
 

@@ -1,0 +1,113 @@
+"""The entry point: exit codes, one line for each error, no traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import types
+
+import pytest
+import typer
+
+import xla_insight.cli
+from xla_insight import cli
+from xla_insight.errors import CheckFailedError, InsightError, RunNotFoundError
+
+
+@pytest.fixture
+def verb(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
+    """A verb `probe` whose behaviour a test sets as ``act``."""
+    module = types.ModuleType("xla_insight.cli.probe")
+
+    def register(app: typer.Typer) -> None:
+        def probe() -> int | None:
+            return module.act()  # type: ignore[no-any-return]
+
+        app.command("probe")(probe)
+
+    module.register = register  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "xla_insight.cli.probe", module)
+    monkeypatch.setattr(xla_insight.cli, "VERBS", ("probe", "report"))
+    return module
+
+
+def fails_with(error: BaseException) -> object:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(RunNotFoundError("no run\nat /x"), 2), (CheckFailedError("too many"), 1), (InsightError("?"), 2)]
+)
+def test_an_error_is_one_line_and_an_exit_code(
+    verb: types.ModuleType, capsys: pytest.CaptureFixture[str], error: InsightError, code: int
+) -> None:
+    verb.act = fails_with(error)  # type: ignore[attr-defined]
+    assert cli.main(["probe"]) == code
+    captured = capsys.readouterr()
+    assert captured.out == "" and captured.err.startswith("xla-insight: ") and captured.err.count("\n") == 1
+
+
+def test_interrupting_is_quiet(verb: types.ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    verb.act = fails_with(KeyboardInterrupt())  # type: ignore[attr-defined]
+    assert cli.main(["probe"]) == 130
+    assert capsys.readouterr().err == ""
+
+
+def test_the_status_of_a_verb_is_the_exit_code(verb: types.ModuleType) -> None:
+    verb.act = lambda: 7  # type: ignore[attr-defined]
+    assert cli.main(["probe"]) == 7
+    verb.act = lambda: None  # type: ignore[attr-defined]
+    assert cli.main(["probe"]) == 0
+
+
+@pytest.mark.parametrize("arguments", [["--nope"], ["nope"], ["report"], ["report", "x", "--nope"]])
+def test_bad_usage_is_one_line_and_two(
+    verb: types.ModuleType, capsys: pytest.CaptureFixture[str], arguments: list[str]
+) -> None:
+    assert cli.main(arguments) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_bug_of_ours_keeps_its_traceback(verb: types.ModuleType) -> None:
+    verb.act = fails_with(ZeroDivisionError())  # type: ignore[attr-defined]
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["probe"])
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    help_text = capsys.readouterr().out
+    assert all(verb in help_text for verb in cli.VERBS)
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("xla-insight ")
+
+
+def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in cli.VERBS:
+        assert cli.main([verb, "--help"]) == 0
+        assert "Usage" in capsys.readouterr().out
+
+
+def test_the_command_line_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, xla_insight.cli as c; c.build_app();"
+        "print([m for m in ('torch', 'dash', 'pandas', 'duckdb', 'pyarrow', 'numpy', 'plotly') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_dashboard_says_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert cli.main(["app", str(tmp_path)]) == 2
+    assert 'pip install "xla-insight[app]"' in capsys.readouterr().err
+
+
+def test_the_dashboard_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["app", "/nowhere/at/all"]) == 2
+    assert "/nowhere/at/all" in capsys.readouterr().err
