@@ -32,13 +32,16 @@ def host_sync(context: Context) -> tuple[Finding, ...]:
     reads = tables["reads"]
     if reads.empty:
         return ()
-    places = [tables.place(process, site) for process, site in zip(reads["process"], reads["site"], strict=True)]
-    reads = reads.assign(place=[_key(place) for place in places])
-    closures = np.array([_in_step_closure(place) for place in places], np.bool_)
-    kept = reads[~closures & ~inside_checkpoints(tables, reads)]
+    stack_of = reads.groupby(["process", "site"], dropna=False, sort=False).ngroup().to_numpy()
+    firsts = reads.iloc[np.unique(stack_of, return_index=True)[1]]
+    places = [tables.place(process, site) for process, site in zip(firsts["process"], firsts["site"], strict=True)]
+    keys = list(dict.fromkeys(_key(place) for place in places))
     by_key = {_key(place): place for place in places}
+    closures = np.array([_in_step_closure(place) for place in places], np.bool_)[stack_of]
+    numbered = reads.assign(place=np.array([keys.index(_key(place)) for place in places], np.int64)[stack_of])
+    kept = numbered[~closures & ~inside_checkpoints(tables, reads)]
     stepped = set(tables["steps"]["process"].unique())
-    groups = [(by_key[key], rows) for key, rows in kept.groupby("place", sort=False)]
+    groups = [(by_key[keys[int(number)]], rows) for number, rows in kept.groupby("place", sort=False)]
     return tuple(_finding(context, place, rows) for place, rows in groups if _repeated(rows, stepped))
 
 

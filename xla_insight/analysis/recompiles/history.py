@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.tables import Place, RunTables
@@ -84,8 +85,8 @@ def build_history(tables: RunTables) -> History:
     frame = tables["compiles"]
     counts = _graph_counts(tables["graphs"])
     executed = _executions_in(tables["executions"])
-    ordinals = _cut_ordinals(tables["syncs"])
-    cut_sites = _cut_sites(tables["syncs"])
+    ordinals = _cut_ordinals(tables["syncs"], frame["cut_ns"])
+    cut_sites = _cut_sites(tables["syncs"], frame["cut_ns"])
     compiles: list[Compile] = []
     families: dict[FamilyKey, Family] = defaultdict(Family)
     latest: dict[FamilyKey, Compile] = {}
@@ -144,11 +145,11 @@ def _graph_counts(graphs: pd.DataFrame) -> dict[str | None, tuple[int | None, in
     return {row.graph: (known(row.inputs), known(row.outputs)) for row in graphs.itertuples(index=False)}
 
 
-def _cut_ordinals(syncs: pd.DataFrame) -> dict[tuple[int, int], int]:
+def _cut_ordinals(syncs: pd.DataFrame, wanted: pd.Series[int]) -> dict[tuple[int, int], int]:
     """(process, time of a cut) -> how many cuts that leave the graph pending came since the last sync that ran.
 
     Three reads in one line are three graphs of three jobs. Where no sync ever runs, the ordinal would only count up
-    and hide that each graph contains the one before, so there is none.
+    and hide that each graph contains the one before, so there is none. Only cuts at ``wanted`` times are listed.
     """
     ordinals = {}
     for process, rows in syncs.groupby("process"):
@@ -156,19 +157,18 @@ def _cut_ordinals(syncs: pd.DataFrame) -> dict[tuple[int, int], int]:
         ended = ~partial & (rows["executions"].fillna(0) > 0).to_numpy()
         if not ended.any():
             continue
-        ordinal = 0
-        for time_ns, is_partial, is_ended in zip(rows["time_ns"], partial, ended, strict=True):
-            if is_partial:
-                ordinals[int(process), int(time_ns)] = ordinal
-                ordinal += 1
-            elif is_ended:
-                ordinal = 0
+        so_far = np.cumsum(partial)
+        since = so_far - np.maximum.accumulate(np.where(ended, so_far, 0)) - 1
+        kept = partial & rows["time_ns"].isin(wanted).to_numpy()
+        times = rows["time_ns"].to_numpy()[kept]
+        ordinals.update({(int(process), int(time)): int(n) for time, n in zip(times, since[kept], strict=True)})
     return ordinals
 
 
-def _cut_sites(syncs: pd.DataFrame) -> dict[tuple[int, int], object]:
+def _cut_sites(syncs: pd.DataFrame, wanted: pd.Series[int]) -> dict[tuple[int, int], object]:
     """(process, time of a cut) -> its site: a graph that ran inside a backward pass has no frames of its own."""
-    return dict(zip(zip(syncs["process"], syncs["time_ns"], strict=True), syncs["site"], strict=True))
+    rows = syncs[syncs["time_ns"].isin(wanted)]
+    return dict(zip(zip(rows["process"], rows["time_ns"], strict=True), rows["site"], strict=True))
 
 
 def _family_key(process: int, trigger: str, place: Place, ordinal: int | None) -> FamilyKey:
