@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from types import ModuleType
 
 from xla_insight.record.imports import ImportWatch
 
@@ -18,8 +19,8 @@ def arm() -> None:
         ImportWatch().after(name, _start)
 
 
-def _start(_module: object) -> None:
+def _start(module: ModuleType) -> None:
     try:
-        importlib.import_module("xla_insight.record.session").start_from_environment()
+        importlib.import_module("xla_insight.record.session").start_from_environment(module)
     except Exception as error:
         print(f"xla-insight: not recording: {type(error).__name__}: {error}", file=sys.stderr)

@@ -69,10 +69,13 @@ class Session:
         self._closed = False
         self._module: ModuleType | None = None
 
-    def open(self) -> None:
-        """Begin now, or as soon as the user's program imports torch_xla."""
+    def open(self, module: ModuleType | None = None) -> None:
+        """Begin now, or as soon as the user's program imports torch_xla. ``module``: torch_xla, when just imported."""
         Session.current = self
-        self._watch.after(framework.MODULE, self._imported)
+        if module is not None:
+            self._imported(module)
+        else:
+            self._watch.after(framework.MODULE, self._imported)
 
     def _imported(self, module: ModuleType) -> None:
         try:
@@ -192,6 +195,7 @@ class Session:
         settings.restore()
         if settings.file is not None:
             settings.file.stop()
+            atexit.register(settings.file.remove)
 
     def _at_exit(self) -> None:
         self.close(getattr(sys, "last_value", None), "exit")
@@ -244,11 +248,11 @@ def _level(level: str | None) -> str:
     return wanted
 
 
-def start_from_environment() -> None:
-    """Open the session that ``xla-insight run`` asked for; called by the start-up hook of a child process."""
+def start_from_environment(module: ModuleType) -> None:
+    """Open the session that ``xla-insight run`` asked for, when ``module`` (torch_xla) has just been imported."""
     out = os.environ.get(RUN_VARIABLE)
     if out and Session.current is None:
-        Session(out, _level(None), os.environ.get(GROUP_VARIABLE)).open()
+        Session(out, _level(None), os.environ.get(GROUP_VARIABLE)).open(module)
 
 
 class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`

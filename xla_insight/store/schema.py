@@ -1,0 +1,137 @@
+"""The columns of the log, the names of its files, and the step from events to Arrow.
+
+Owns the form of a row. Leaves files to ``writer`` and ``reader`` and the meaning of a row to ``facts.events``. Built from
+plain buffers, because ``pyarrow.array`` imports pandas on its first call, and this runs inside a training process.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import pyarrow as pa
+
+from xla_insight.facts.events import Event, Kind
+
+RUN_FILE = "run.json"
+PROCESS_FILE = "process.json"
+OPEN_FILE = "open.arrows"
+PROCESS_PREFIX = "rank-"
+PART_PREFIX = "part-"
+PARQUET_SUFFIX = ".parquet"
+STREAM_SUFFIX = ".arrows"
+PART_KEY = b"part"
+"""Metadata of a stream: the number of the part that it becomes, so that a part and its stream never count twice."""
+
+EVENT_SCHEMA = pa.schema(
+    [
+        ("time_ns", pa.int64()),
+        ("duration_ns", pa.int64()),
+        ("kind", pa.string()),
+        ("step", pa.int32()),
+        ("thread", pa.int32()),
+        ("graph", pa.string()),
+        ("site", pa.int32()),
+        ("name", pa.string()),
+        ("value", pa.float64()),
+        ("dims", pa.list_(pa.int64())),
+        ("detail", pa.string()),
+    ]
+)
+
+DEFINITIONS = frozenset({Kind.SITE, Kind.THREAD, Kind.GRAPH, Kind.CLOCK})
+"""Kinds that other rows refer to: written again when the files that held them are gone."""
+
+
+def part_name(number: int, suffix: str = PARQUET_SUFFIX) -> str:
+    """File name of a closed part: ``part-000001.parquet``."""
+    return f"{PART_PREFIX}{number:06d}{suffix}"
+
+
+def part_number(name: str) -> int | None:
+    """The number in a part's file name; None when it is not a part."""
+    stem, _, suffix = name.partition(".")
+    digits = stem.removeprefix(PART_PREFIX)
+    if digits == stem or not (digits.isascii() and digits.isdigit()) or f".{suffix}" not in (PARQUET_SUFFIX, STREAM_SUFFIX):
+        return None
+    return int(digits)
+
+
+def to_batch(events: Sequence[Event]) -> tuple[pa.RecordBatch, int]:
+    """A record batch in `EVENT_SCHEMA`, and how many events had values that no column can hold and were left out.
+
+    10,000 events take a few ms. Text that is not valid Unicode keeps its readable part.
+    """
+    try:
+        return _batch(events), 0
+    except (TypeError, ValueError, OverflowError, pa.ArrowException):
+        kept = [cleaned for event in events if (cleaned := _cleaned(event)) is not None]
+        return _batch(kept), len(events) - len(kept)
+
+
+def _batch(events: Sequence[Event]) -> pa.RecordBatch:
+    columns = list(zip(*events, strict=True)) or [()] * len(EVENT_SCHEMA)
+    arrays = [_COLUMN_TYPES[field.type](column) for column, field in zip(columns, EVENT_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA)
+
+
+def _cleaned(event: Event) -> Event | None:
+    """The event with text made valid; None when it still does not fit."""
+    try:
+        cleaned = Event(*(_clean_text(value) for value in event))
+        _batch([cleaned])
+    except (TypeError, ValueError, OverflowError, pa.ArrowException):
+        return None
+    return cleaned
+
+
+def _clean_text(value: Any) -> Any:
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _validity(column: Sequence[Any]) -> pa.Buffer | None:
+    """The validity bitmap; None when nothing is missing."""
+    if None not in column:
+        return None
+    flags = bytes([value is not None for value in column])
+    bitmap: pa.Buffer = _uint8(flags).cast(pa.bool_()).buffers()[1]
+    return bitmap
+
+
+def _uint8(flags: bytes) -> pa.Array:
+    return pa.Array.from_buffers(pa.uint8(), len(flags), [None, pa.py_buffer(flags)])
+
+
+def _numbers(data_type: pa.DataType, code: str) -> Callable[[Sequence[Any]], pa.Array]:
+    def build(column: Sequence[Any]) -> pa.Array:
+        valid = _validity(column)
+        values = array(code, column if valid is None else [0 if value is None else value for value in column])
+        return pa.Array.from_buffers(data_type, len(column), [valid, pa.py_buffer(values)])
+
+    return build
+
+
+def _strings(column: Sequence[Any]) -> pa.Array:
+    builder = pa.lib.StringBuilder()
+    builder.append_values(column)
+    return builder.finish()
+
+
+def _lists(column: Sequence[Iterable[int] | None]) -> pa.Array:
+    present = [() if value is None else tuple(value) for value in column]
+    offsets = array("i", accumulate((len(value) for value in present), initial=0))
+    values = array("q", chain.from_iterable(present))
+    inner = pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(values)])
+    buffers = [_validity(column), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(pa.list_(pa.int64()), len(column), buffers, children=[inner])
+
+
+_COLUMN_TYPES: dict[pa.DataType, Callable[[Sequence[Any]], pa.Array]] = {
+    pa.int64(): _numbers(pa.int64(), "q"),
+    pa.int32(): _numbers(pa.int32(), "i"),
+    pa.float64(): _numbers(pa.float64(), "d"),
+    pa.string(): _strings,
+    pa.list_(pa.int64()): _lists,
+}
