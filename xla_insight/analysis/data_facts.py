@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -52,4 +53,4 @@ def _positive(counts: object) -> dict[str, int]:
 
 
 def _whole(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value == value else 0
+    return int(value) if isinstance(value, int | float) and not math.isnan(value) else 0

@@ -20,7 +20,7 @@ def graph_facts(tables: RunTables) -> GraphFacts:
     """Totals over all processes of the run."""
     compiles = tables["compiles"]
     known = {graph for name in ("compiles", "executions", "graphs") for graph in tables[name]["graph"].dropna()}
-    totals = {name: 0 for name in ("compiles", "executions", "cache_hits", "persistent_hits")}
+    totals = dict.fromkeys(("compiles", "executions", "cache_hits", "persistent_hits"), 0)
     for process in tables.processes:
         for name in totals:
             totals[name] += _total(tables, process.index, name)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TABLE_ROWS = 500
 _TABLES = (
-    'select table_name as "table", string_agg(column_name, \', \' order by column_index) as columns'
+    "select table_name as \"table\", string_agg(column_name, ', ' order by column_index) as columns"
     " from duckdb_columns() where not internal group by table_name order by table_name"
 )
 

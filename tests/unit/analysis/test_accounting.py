@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ FIELDS = ("compile", "device_wait", "input_wait", "transfer", "read_transfer", "
 
 pair = st.tuples(st.integers(-50, 350), st.integers(0, 120)).map(lambda p: (p[0], p[0] + p[1]))
 pairs = st.lists(pair, max_size=8)
-thread_spans = st.fixed_dictionaries({name: pairs for name in FIELDS}).map(
+thread_spans = st.fixed_dictionaries(dict.fromkeys(FIELDS, pairs)).map(
     lambda parts: ThreadSpans(**{name: Spans.of(rows) for name, rows in parts.items()})
 )
 windows = st.lists(st.integers(0, 300), min_size=2, max_size=8, unique=True).map(sorted)
@@ -51,9 +53,9 @@ def state_at(instant: int, spans: ThreadSpans) -> HostState:
 
 @given(thread_spans, windows)
 def test_every_nanosecond_is_in_the_state_that_the_definition_says(spans: ThreadSpans, edges: list[int]) -> None:
-    steps = Spans.of(zip(edges, edges[1:], strict=False))
+    steps = Spans.of(itertools.pairwise(edges))
     result = account(steps, spans)
-    for row, (begin, end) in enumerate(zip(edges, edges[1:], strict=False)):
+    for row, (begin, end) in enumerate(itertools.pairwise(edges)):
         states = [state_at(instant, spans) for instant in range(begin, end)]
         assert [states.count(state) for state in STATES] == result.host[row].tolist()
         assert result.host[row].sum() == end - begin
@@ -61,7 +63,7 @@ def test_every_nanosecond_is_in_the_state_that_the_definition_says(spans: Thread
 
 @given(thread_spans, windows)
 def test_busy_and_idle_add_up_to_the_duration(spans: ThreadSpans, edges: list[int]) -> None:
-    steps = Spans.of(zip(edges, edges[1:], strict=False))
+    steps = Spans.of(itertools.pairwise(edges))
     result = account(steps, spans)
     if not len(spans.executions.starts):
         assert result.busy is None and result.idle is None

@@ -66,7 +66,8 @@ def test_a_second_graph_says_what_is_known(tables: Make, at_line: At) -> None:
     made = tables(
         places={1: at_line(18)},
         compiles=[compiled(name, n) for n, name in enumerate("abcde")],
-        graphs=[{"graph": name, "inputs": 6, "outputs": 2} for name in "abcd"] + [{"graph": "e", "inputs": 7, "outputs": 2}],
+        graphs=[{"graph": name, "inputs": 6, "outputs": 2} for name in "abcd"]
+        + [{"graph": "e", "inputs": 7, "outputs": 2}],
         executions=executed(*"abcde"),
     )
     found = entries(made)
@@ -121,7 +122,8 @@ def test_the_same_graph_in_another_process_was_not_evicted(tables: Make, at_line
 
 def test_three_reads_in_one_line_are_three_first_graphs(tables: Make, at_line: At) -> None:
     reads = [
-        {"time_ns": n * MS, "trigger": "read", "executions": 1, "site": 1, "step": 0, "duration_ns": MS} for n in (1, 2, 3)
+        {"time_ns": n * MS, "trigger": "read", "executions": 1, "site": 1, "step": 0, "duration_ns": MS}
+        for n in (1, 2, 3)
     ]
     sync = {"time_ns": 9 * MS, "trigger": "sync", "executions": 1, "site": 2, "step": 0, "duration_ns": MS}
     made = tables(

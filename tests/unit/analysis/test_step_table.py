@@ -13,7 +13,9 @@ Make = Callable[..., RunTables]
 Steps = Callable[[int, int], list[dict[str, Any]]]
 
 
-def span(kind: str, begin_ms: float, length_ms: float, thread: int | None = 0, name: str | None = None) -> dict[str, Any]:
+def span(
+    kind: str, begin_ms: float, length_ms: float, thread: int | None = 0, name: str | None = None
+) -> dict[str, Any]:
     return {
         "time_ns": int(begin_ms * MS),
         "duration_ns": int(length_ms * MS),

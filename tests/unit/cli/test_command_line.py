@@ -39,7 +39,8 @@ def fails_with(error: BaseException) -> object:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(RunNotFoundError("no run\nat /x"), 2), (CheckFailedError("too many"), 1), (InsightError("?"), 2)]
+    ("error", "code"),
+    [(RunNotFoundError("no run\nat /x"), 2), (CheckFailedError("too many"), 1), (InsightError("?"), 2)],
 )
 def test_an_error_is_one_line_and_an_exit_code(
     verb: types.ModuleType, capsys: pytest.CaptureFixture[str], error: InsightError, code: int

@@ -86,7 +86,9 @@ def test_nothing_measured_is_never_zero() -> None:
 def test_names_from_a_recording_are_no_markup_and_no_escape_sequence() -> None:
     hostile = "[red]boo[/red] [/nope] \x1b[2J :smile:\nnext"
     finding = replace(REPORT.findings[0], summary=hostile, advice=hostile)
-    report = replace(REPORT, findings=(finding,), run=replace(REPORT.run, id="[bold]x"), verdict=Verdict("x", hostile, 1.0))
+    report = replace(
+        REPORT, findings=(finding,), run=replace(REPORT.run, id="[bold]x"), verdict=Verdict("x", hostile, 1.0)
+    )
     text = render_text(report, width=100)
     assert "[red]boo[/red] [/nope]" in text and "[bold]x" in text and ":smile:" in text
     assert "\x1b" not in text
