@@ -1,7 +1,7 @@
 """The one door from pages to recorded runs: opens, analyses and keeps what pages need, shared between requests.
 
-Owns the cache (by run and the state of its files), its bound and its locks. Leaves which runs exist to ``runs``, and all
-concluding to ``xla_insight.analysis``.
+Owns the cache (by run and the state of its files), its bound and its locks. Leaves which runs exist to ``runs``, and
+all concluding to ``xla_insight.analysis``.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class RunView:
     names: tuple[str, ...]
     """Graph hashes by number of steps, most first."""
     problems: tuple[str, ...]
+    exceptions: tuple[str, ...]
+    """What ended the training, as type and message, where an exception did."""
     read_unix_s: float
 
     def process(self, wanted: int | None) -> int | None:
@@ -148,10 +150,10 @@ def _read_or_explain(read: Callable[[RunEntry], RunView], entry: RunEntry) -> Ru
         raise
     except Exception as error:
         if not (entry.path / RUN_FILE).is_file():
-            raise RunNotFoundError(f"The run {entry.id} was moved or deleted. Choose another run above") from error
+            raise RunNotFoundError(f"The run {entry.id} was moved or deleted. Choose another run above.") from error
         raise RunFormatError(
             f"The run {entry.id} cannot be opened ({type(error).__name__}: {error}). "
-            f"xla-insight report {entry.path} shows more"
+            f"Try xla-insight report {entry.path} for more."
         ) from error
 
 
@@ -159,7 +161,10 @@ def read_run(entry: RunEntry) -> RunView:
     """Open and analyse a run."""
     run = open_run(str(entry.path))
     steps = step_table(run)
-    executed = run.sql("select distinct process, step, graph from executions where graph is not null and step is not null")
+    executed = run.sql(
+        "select distinct process, step, graph from executions where graph is not null and step is not null"
+    )
+    endings = run.sql("select detail from marks where name = 'exception' and detail is not null")
     by_process = {
         int(str(process)): rows.sort_values("step", ignore_index=True) for process, rows in steps.groupby("process")
     }
@@ -176,5 +181,6 @@ def read_run(entry: RunEntry) -> RunView:
         ),
         names=rank_graphs(steps),
         problems=tuple(run.problems),
+        exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
         read_unix_s=time.time(),
     )

@@ -53,7 +53,7 @@ def protect(server: Flask, host: str, script_hashes: Callable[[], list[str]]) ->
 
 
 def _policy(script_hashes: list[str]) -> str:
-    """Everything from this server only. Styles may be inline: the component kit and the figures set them from scripts."""
+    """Everything from this server only. Styles may be inline: component kit and figures set them from scripts."""
     scripts = " ".join(["'self'", *script_hashes])
     return (
         f"default-src 'self'; script-src {scripts}; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "

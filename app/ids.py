@@ -37,14 +37,13 @@ class Shell(StrEnum):
     BODY_KEY = "body-key"
     TICK = "tick"
     CLOCK = "clock"
-    WIDTH = "width"
     PICKER = "run-picker"
     RUN_STATE = "run-state"
     AGE = "age"
     NAVIGATION = "navigation"
     THEME = "theme"
-    SCHEME = "scheme"
-    """Store: `light` or `dark`, as it is on the screen now."""
+    SCREEN = "screen"
+    """Store: `width` of the page in CSS pixels and colour `scheme`, as they are now."""
     TITLE = "title"
 
 

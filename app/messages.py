@@ -26,7 +26,8 @@ with xi.profile("{folder}/my-run"):
 def instead_of_page(scope: Scope, folder: Path) -> html.Div | None:
     """The message that takes the place of a page, or None when there is something to show."""
     if scope.trouble:
-        return parts.message("This run cannot be shown", [scope.trouble])
+        title = "This run is not there" if scope.state == RunState.GONE else "This run cannot be opened"
+        return parts.message(title, [scope.trouble])
     if scope.run is None:
         return how_to_record(folder)
     if not scope.steps:
@@ -38,21 +39,31 @@ def how_to_record(folder: Path) -> html.Div:
     """For a folder without runs: the ways to record one."""
     return parts.message(
         "Nothing recorded yet",
-        [["This page watches ", parts.long_text(str(folder), class_name="place"), " and shows a run as soon as it begins."]],
+        [
+            [
+                "This page watches ",
+                parts.long_text(str(folder), class_name="place"),
+                " and shows a run as soon as it begins.",
+            ]
+        ],
         html.Div(
             [
-                html.Div([html.H2("Record a script"), parts.command(f"xla-insight run --out {folder}/my-run train.py")]),
+                html.Div(
+                    [html.H2("Record a script"), parts.command(f"xla-insight run --out {folder}/my-run train.py")]
+                ),
                 html.Div([html.H2("Record part of a program"), parts.command(_TRAINER.format(folder=folder))]),
                 html.Div([html.H2("See an example"), parts.command("xla-insight demo")]),
             ],
             className="ways",
         ),
-    )  # fmt: skip
+    )
 
 
 def no_such_page() -> html.Div:
     """For a path that no page has."""
-    return parts.message("There is no such page", [["Go to the ", dcc.Link("overview", href=Route.OVERVIEW.value), "."]])
+    return parts.message(
+        "There is no such page", [["Go to the ", dcc.Link("overview", href=Route.OVERVIEW.value), "."]]
+    )
 
 
 def _no_steps(scope: Scope) -> html.Div:
@@ -75,19 +86,29 @@ def notices(view: RunView) -> list[html.P]:
     lines: list[html.P] = []
     if view.entry.state == RunState.CRASHED:
         lines.append(parts.notice(_crash_sentence(view), "warning"))
+    lines += [parts.notice(f"Training ended with {text}", "warning") for text in view.exceptions]
     lines += [parts.notice(text, "warning") for text in view.problems]
     data = view.report.data
     if data.skipped_parts:
-        lines.append(parts.notice(f"{numbers.plural(data.skipped_parts, 'damaged part')} left out of all numbers.", "warning"))
+        lines.append(
+            parts.notice(f"{numbers.plural(data.skipped_parts, 'damaged part')} left out of all numbers.", "warning")
+        )
     if data.dropped:
-        lines.append(parts.notice(f"{numbers.plural(data.dropped, 'event')} not recorded; counts may be too low.", "warning"))
+        lines.append(
+            parts.notice(f"{numbers.plural(data.dropped, 'event')} not recorded; counts may be too low.", "warning")
+        )
     if data.faults:
         where = ", ".join(f"{place} {numbers.count(many)}×" for place, many in data.faults.items())
-        lines.append(parts.notice(f"The recorder had errors of its own ({where}); training was not affected.", "warning"))
+        lines.append(
+            parts.notice(f"The recorder had errors of its own ({where}); training was not affected.", "warning")
+        )
     return [*lines, *(parts.notice(text) for text in data.notes if text not in view.problems)]
 
 
 def _crash_sentence(view: RunView) -> str:
     last = max((int(rows["step"].iloc[-1]) for rows in view.steps.values()), default=None)
     reached = "before its first step ended" if last is None else f"after step {numbers.count(last)}"
-    return f"This run stopped without ending its recording, {reached}: it was killed or crashed. Shown is what it had written."
+    return (
+        f"This run stopped without ending its recording, {reached}: it was killed or crashed. "
+        "Shown is what it had written."
+    )

@@ -52,7 +52,7 @@ def middle(text: str, limit: int = _LONG_NAME) -> str:
     if len(text) <= limit:
         return text
     head = (limit - 1) // 2
-    return f"{text[:head]}…{text[len(text) - (limit - 1 - head):]}"
+    return f"{text[:head]}…{text[len(text) - (limit - 1 - head) :]}"
 
 
 def long_text(text: str, limit: int = _LONG_NAME, class_name: str = "") -> html.Span:
@@ -74,7 +74,9 @@ def swatch(colour: str) -> html.Span:
 
 def section(title: str, *content: Content, tools: Content = None, section_id: str | None = None) -> html.Section:
     """A part of a page under a heading, with its tools at the right."""
-    heading = html.Div([html.H2(title), html.Div(tools, className="tools") if tools else None], className="section-head")
+    heading = html.Div(
+        [html.H2(title), html.Div(tools, className="tools") if tools else None], className="section-head"
+    )
     named = {} if section_id is None else {"id": section_id}
     return html.Section([heading, *content], className="section", **named)
 

@@ -33,11 +33,13 @@ class RunState(StrEnum):
     CRASHED = "crashed"
     EMPTY = "empty"
     BROKEN = "broken"
+    GONE = "gone"
+    """Asked for, but not in the listing."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunEntry:
-    """One run of the listing. ``revision`` changes whenever a file of the run does; ``problem`` says why it is broken."""
+    """One run of the listing. ``revision`` changes when a file of the run does; ``problem`` says why it is broken."""
 
     id: str
     path: Path
@@ -57,7 +59,9 @@ def list_runs(folder: Path) -> list[RunEntry]:
         root = folder.resolve(strict=True)
         names = [root] if (root / RUN_FILE).is_file() else [root / name for name in os.listdir(root)]
     except OSError as error:
-        raise RunNotFoundError(f"the folder {folder} cannot be read ({error.strerror}); start the app again") from error
+        raise RunNotFoundError(
+            f"The folder {folder} cannot be read ({error.strerror}). Start the app again with a folder that can."
+        ) from error
     entries = [entry for path in names if (entry := _entry(path, root)) is not None]
     return sorted(entries, key=lambda entry: (entry.started_unix_s or entry.modified_unix_s, entry.id), reverse=True)
 
@@ -67,12 +71,14 @@ def find_run(folder: Path, run_id: str) -> RunEntry:
     try:
         root = folder.resolve(strict=True)
     except OSError as error:
-        raise RunNotFoundError(f"the folder {folder} is gone; start the app again with another one") from error
+        raise RunNotFoundError(f"The folder {folder} is gone. Start the app again with another one.") from error
     alone = (root / RUN_FILE).is_file()
     known = run_id == root.name if alone else _is_name(run_id) and run_id in os.listdir(root)
     entry = _entry(root if alone else root / run_id, root) if known else None
     if entry is None:
-        raise RunNotFoundError(f"there is no run {run_id} in {folder}: it was moved or deleted. Choose another run above")
+        raise RunNotFoundError(
+            f"There is no run {run_id} in {folder}; it may have been moved or deleted. Choose another run above."
+        )
     return entry
 
 
@@ -92,7 +98,7 @@ def _entry(path: Path, root: Path) -> RunEntry | None:
     facts, problem = _read_facts(path / RUN_FILE, root)
     strays = [name for name, _ in files if not (path / name).resolve().is_relative_to(root)]
     if strays:
-        problem = f"{strays[0]} is a link to a place outside the served folder; it is not followed"
+        problem = _stray(strays[0])
     state = RunState.BROKEN if problem else _state(path, files, modified)
     started = facts.get("started_unix_ns")
     return RunEntry(
@@ -106,16 +112,30 @@ def _entry(path: Path, root: Path) -> RunEntry | None:
     )
 
 
+def _stray(name: str) -> str:
+    return f"{name} is a link to a place outside the served folder, which is not followed. Copy the file there instead."
+
+
 def _read_facts(path: Path, root: Path) -> tuple[dict[str, Any], str | None]:
     if not path.resolve().is_relative_to(root):
-        return {}, f"{path.name} is a link to a place outside the served folder; it is not followed"
+        return (
+            {},
+            _stray(path.name),
+        )
     try:
         facts = json.loads(path.read_bytes())
     except OSError as error:
-        return {}, f"{path.name} cannot be read ({error.strerror})"
+        return {}, f"{path.name} cannot be read ({error.strerror}). Check its permissions."
     except ValueError:
-        return {}, f"{path.name} is not valid JSON; it was damaged after recording. Record again, or restore the file"
-    return (facts, None) if isinstance(facts, dict) else ({}, f"{path.name} does not hold the facts of a run")
+        return (
+            {},
+            f"{path.name} is not valid JSON; it was damaged after recording. Restore it from a copy, or record again.",
+        )
+    return (
+        (facts, None)
+        if isinstance(facts, dict)
+        else ({}, f"{path.name} does not hold the facts of a run. Restore it from a copy, or record again.")
+    )
 
 
 def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:
@@ -130,12 +150,19 @@ def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _state(path: Path, files: list[tuple[str, os.stat_result]], modified: float) -> RunState:
-    processes = [name for name, _ in files if name.endswith(f"/{PROCESS_FILE}")]
-    if not processes:
-        return RunState.RECORDING if time.time() - modified < QUIET_S else RunState.EMPTY
-    if all(_said_goodbye(path / name) for name in processes):
-        return RunState.ENDED
-    return RunState.RECORDING if time.time() - modified < QUIET_S else RunState.CRASHED
+    """The state of a run from its processes: one that still writes is recording, one that fell silent has crashed."""
+    last_write: dict[str, float] = {}
+    for name, status in files:
+        folder, inside, _ = name.partition("/")
+        if inside:
+            last_write[folder] = max(last_write.get(folder, 0.0), status.st_mtime)
+    now = time.time()
+    if not last_write:
+        return RunState.RECORDING if now - modified < QUIET_S else RunState.EMPTY
+    open_ones = [written for folder, written in last_write.items() if not _said_goodbye(path / folder / PROCESS_FILE)]
+    if any(now - written < QUIET_S for written in open_ones):
+        return RunState.RECORDING
+    return RunState.CRASHED if open_ones else RunState.ENDED
 
 
 def _said_goodbye(process_file: Path) -> bool:

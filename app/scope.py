@@ -9,7 +9,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from xla_insight.errors import InsightError
+import pandas as pd
+from dash.exceptions import PreventUpdate
+
+from xla_insight.errors import InsightError, RunNotFoundError
 
 from .address import Address
 from .data import Library, RunView
@@ -53,6 +56,8 @@ def resolve(library: Library, address: Address) -> Scope:
             return Scope()
         entry = library.entry(run_id)
         view = library.view(run_id)
+    except RunNotFoundError as error:
+        return Scope(run=run_id, state=RunState.GONE, trouble=str(error))
     except InsightError as error:
         return Scope(run=run_id, state=RunState.BROKEN, trouble=str(error))
     process = view.process(address.process)
@@ -66,11 +71,36 @@ def resolve(library: Library, address: Address) -> Scope:
     )
 
 
-def shown_view(library: Library, scope: Scope) -> RunView | None:
-    """The run of a scope, or None when there is nothing to show of it (the shell says why)."""
-    if scope.run is None or scope.trouble:
-        return None
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is selected of a run that can be shown: one process, a range of its steps, a graph to point at."""
+
+    view: RunView
+    process: int
+    steps: tuple[int, int] | None = None
+    graph: str | None = None
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        """The step table of the selection."""
+        return self.view.shown(self.process, self.steps)
+
+
+def shown(
+    library: Library, stored: dict[str, Any] | None, steps: list[int] | None = None, graph: str | None = None
+) -> Shown:
+    """The selection as the stores of the page hold it.
+
+    Raises PreventUpdate when there is nothing to show: the shell says why in place of the page.
+    """
+    scope = Scope.from_json(stored)
+    if scope.run is None or scope.process is None or scope.trouble:
+        raise PreventUpdate
     try:
-        return library.view(scope.run)
-    except InsightError:
-        return None
+        view = library.view(scope.run)
+    except InsightError as error:
+        raise PreventUpdate from error
+    process = view.process(scope.process)
+    if process is None:
+        raise PreventUpdate
+    return Shown(view, process, (int(steps[0]), int(steps[1])) if steps else None, graph)

@@ -101,6 +101,10 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.listen(128)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise UsageError(f"port {port} is in use; choose another with --port, or --port 0 for any free one") from error
-        raise UsageError(f"cannot listen on {host}:{port} ({error.strerror}); choose another with --host and --port") from error
+            raise UsageError(
+                f"port {port} is in use; choose another with --port, or --port 0 for any free one"
+            ) from error
+        raise UsageError(
+            f"cannot listen on {host}:{port} ({error.strerror}); choose another with --host and --port"
+        ) from error
     return listening

@@ -33,6 +33,7 @@ STATE_WORDS = {
     RunState.CRASHED: "crashed",
     RunState.EMPTY: "empty so far",
     RunState.BROKEN: "cannot be opened",
+    RunState.GONE: "not there",
 }
 _THEME = {
     "fontFamily": "var(--font)",
@@ -41,31 +42,57 @@ _THEME = {
     "primaryShade": {"light": 7, "dark": 4},
     "defaultRadius": "4px",
     "fontSizes": {"xs": "12px", "sm": "14px", "md": "16px", "lg": "20px", "xl": "28px"},
-    "colors": {"accent": ["#eef0fd", "#dfe3fb", "#bfc6f5", "#9aa8ff", "#9aa8ff", "#6f7ee8", "#5364d8", "#3f51c7", "#3442a6", "#283384"]},
-}  # fmt: skip
+    "colors": {
+        "accent": [
+            "#eef0fd",
+            "#dfe3fb",
+            "#bfc6f5",
+            "#9aa8ff",
+            "#9aa8ff",
+            "#6f7ee8",
+            "#5364d8",
+            "#3f51c7",
+            "#3442a6",
+            "#283384",
+        ]
+    },
+}
 
 
 def layout() -> dmc.MantineProvider:
     """The frame of the dashboard."""
-    names = (Shell.SCOPE, Shell.STEPS, Shell.GRAPH, Shell.BODY_KEY, Shell.WIDTH, Shell.SCHEME)
+    names = (Shell.SCOPE, Shell.STEPS, Shell.GRAPH, Shell.BODY_KEY, Shell.SCREEN)
     stores = [dcc.Store(id=name) for name in names]
     timers = [
         dcc.Interval(id=Shell.TICK, interval=TICK_MS, disabled=True),
         dcc.Interval(id=Shell.CLOCK, interval=CLOCK_MS, disabled=True),
     ]
     picker = dmc.Select(
-        id=Shell.PICKER, searchable=True, allowDeselect=False, size="sm", maxDropdownHeight=480, placeholder="no runs",
-        renderOption={"function": "renderRun"}, nothingFoundMessage="no run of that name", className="run-picker",
+        id=Shell.PICKER,
+        searchable=True,
+        allowDeselect=False,
+        size="sm",
+        maxDropdownHeight=480,
+        placeholder="choose a run",
+        renderOption={"function": "renderRun"},
+        nothingFoundMessage="no run of that name",
+        className="run-picker",
         comboboxProps={"width": "max-content", "position": "bottom-start", "transitionProps": {"duration": 100}},
         **{"aria-label": "Run"},
-    )  # fmt: skip
+    )
     theme = dmc.ColorSchemeToggle(
-        id=Shell.THEME, lightIcon="Dark", darkIcon="Light", variant="subtle", className="theme-toggle",
+        id=Shell.THEME,
+        lightIcon="Dark",
+        darkIcon="Light",
+        variant="subtle",
+        className="theme-toggle",
         **{"aria-label": "Switch between light and dark"},
-    )  # fmt: skip
+    )
     header = html.Header(
         [
-            dcc.Link([html.Span(className="mark", **{"aria-hidden": "true"}), "xla-insight"], href="/", className="brand"),
+            dcc.Link(
+                [html.Span(className="mark", **{"aria-hidden": "true"}), "xla-insight"], href="/", className="brand"
+            ),
             html.Div([picker, html.Span(id=Shell.RUN_STATE), html.Span(id=Shell.AGE)], className="run"),
             html.Nav(id=Shell.NAVIGATION, **{"aria-label": "Pages"}),
             theme,
@@ -89,19 +116,22 @@ def register(app: Dash, library: Library, pages: Sequence[Page]) -> None:
 
 def _register_stores(app: Dash, library: Library) -> None:
     @app.callback(
-        Output(Shell.SCOPE, "data"), Output(Shell.STEPS, "data"), Output(Shell.GRAPH, "data"),
-        Input(Shell.LOCATION, "search"), Input(Shell.TICK, "n_intervals"),
-        State(Shell.SCOPE, "data"), State(Shell.STEPS, "data"), State(Shell.GRAPH, "data"),
-    )  # fmt: skip
+        Output(Shell.SCOPE, "data"),
+        Output(Shell.STEPS, "data"),
+        Output(Shell.GRAPH, "data"),
+        Input(Shell.LOCATION, "search"),
+        Input(Shell.TICK, "n_intervals"),
+        State(Shell.SCOPE, "data"),
+        State(Shell.STEPS, "data"),
+        State(Shell.GRAPH, "data"),
+    )
     def follow_address(search: Any, _tick: Any, *before: Any) -> tuple[Any, ...]:
         address = Address.parse(search)
         steps = None if address.steps is None else list(address.steps)
         after = (resolve(library, address).to_json(), steps, address.graph)
         return tuple(no_update if new == old else new for new, old in zip(after, before, strict=True))
 
-    @app.callback(
-        Output(Shell.TICK, "disabled"), Output(Shell.CLOCK, "disabled"), Input(Shell.SCOPE, "data")
-    )  # fmt: skip
+    @app.callback(Output(Shell.TICK, "disabled"), Output(Shell.CLOCK, "disabled"), Input(Shell.SCOPE, "data"))
     def follow_recording(stored: Any) -> tuple[bool, bool]:
         scope = Scope.from_json(stored)
         return not scope.live, scope.state != RunState.RECORDING
@@ -111,10 +141,13 @@ def _register_body(app: Dash, library: Library, pages: Sequence[Page]) -> None:
     by_route = {page.route.value: page for page in pages}
 
     @app.callback(
-        Output(Shell.BODY, "children"), Output(Shell.BODY_KEY, "data"),
-        Input(Shell.SCOPE, "data"), Input(Shell.LOCATION, "pathname"),
-        State(Shell.BODY_KEY, "data"), State(Shell.LOCATION, "search"),
-    )  # fmt: skip
+        Output(Shell.BODY, "children"),
+        Output(Shell.BODY_KEY, "data"),
+        Input(Shell.SCOPE, "data"),
+        Input(Shell.LOCATION, "pathname"),
+        State(Shell.BODY_KEY, "data"),
+        State(Shell.LOCATION, "search"),
+    )
     def show_page(stored: Any, path: Any, shown: Any, search: Any) -> tuple[Any, Any]:
         if stored is None:
             raise PreventUpdate
@@ -130,13 +163,16 @@ def _register_body(app: Dash, library: Library, pages: Sequence[Page]) -> None:
 def _register_header(app: Dash, pages: Sequence[Page]) -> None:
     @app.callback(
         Output(Shell.NAVIGATION, "children"),
-        Input(Shell.LOCATION, "pathname"), Input(Shell.LOCATION, "search"),
-    )  # fmt: skip
+        Input(Shell.LOCATION, "pathname"),
+        Input(Shell.LOCATION, "search"),
+    )
     def show_navigation(path: Any, search: Any) -> list[dcc.Link]:
         query = Address.parse(search).for_other_page().search
         return [
             dcc.Link(
-                page.word, href=f"{page.route}{query}", className="nav-link active" if page.route == path else "nav-link"
+                page.word,
+                href=f"{page.route}{query}",
+                className="nav-link active" if page.route == path else "nav-link",
             )
             for page in pages
         ]
@@ -153,10 +189,13 @@ def _register_header(app: Dash, pages: Sequence[Page]) -> None:
 
 def _register_picker(app: Dash, library: Library) -> None:
     @app.callback(
-        Output(Shell.PICKER, "data"), Output(Shell.PICKER, "value"),
-        Input(Shell.SCOPE, "data"), Input(Shell.PICKER, "dropdownOpened"),
-        State(Shell.PICKER, "data"), State(Shell.PICKER, "value"),
-    )  # fmt: skip
+        Output(Shell.PICKER, "data"),
+        Output(Shell.PICKER, "value"),
+        Input(Shell.SCOPE, "data"),
+        Input(Shell.PICKER, "dropdownOpened"),
+        State(Shell.PICKER, "data"),
+        State(Shell.PICKER, "value"),
+    )
     def list_runs(stored: Any, _opened: Any, options: Any, value: Any) -> tuple[Any, Any]:
         try:
             fresh = [_option(entry) for entry in library.entries()]
@@ -167,9 +206,11 @@ def _register_picker(app: Dash, library: Library) -> None:
 
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
-        Input(Shell.PICKER, "value"), State(Shell.SCOPE, "data"), State(Shell.LOCATION, "search"),
+        Input(Shell.PICKER, "value"),
+        State(Shell.SCOPE, "data"),
+        State(Shell.LOCATION, "search"),
         prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def choose_run(run: Any, stored: Any, search: Any) -> str:
         if not run or run == Scope.from_json(stored).run:
             raise PreventUpdate
@@ -194,17 +235,17 @@ def _register_browser(app: Dash) -> None:
     app.clientside_callback(
         ClientsideFunction("view", "age"),
         Output(Shell.AGE, "children"),
-        Input(Shell.CLOCK, "n_intervals"), Input(Shell.SCOPE, "data"),
-    )  # fmt: skip
+        Input(Shell.CLOCK, "n_intervals"),
+        Input(Shell.SCOPE, "data"),
+    )
     app.clientside_callback(
         ClientsideFunction("view", "screen"),
-        Output(Shell.WIDTH, "data"), Output(Shell.SCHEME, "data"),
+        Output(Shell.SCREEN, "data"),
         Input(Shell.LOCATION, "pathname"),
-    )  # fmt: skip
+    )
     app.clientside_callback(
         ClientsideFunction("view", "title"),
         Output(Shell.BODY, "title"),
-        Input(Shell.SCOPE, "data"), Input(Shell.LOCATION, "pathname"),
-    )  # fmt: skip
-
-
+        Input(Shell.SCOPE, "data"),
+        Input(Shell.LOCATION, "pathname"),
+    )

@@ -1,4 +1,4 @@
-// What the browser does without asking the server: the age of the last update, the width there is to draw on, the title
+// What the browser does without asking the server: the age of the last update, the width and colour scheme to draw for, the title
 // of the window, and the look of one run in the picker.
 window.dash_clientside = window.dash_clientside || {};
 
@@ -10,7 +10,10 @@ window.dash_clientside = window.dash_clientside || {};
     return Math.floor(page.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight));
   };
 
-  const scheme = () => document.documentElement.getAttribute("data-mantine-color-scheme") || "light";
+  const screenNow = () => ({
+    width: pageWidth(),
+    scheme: document.documentElement.getAttribute("data-mantine-color-scheme") || "light",
+  });
 
   const ageText = (seconds) => {
     if (seconds < 60) return `${seconds} s`;
@@ -24,7 +27,7 @@ window.dash_clientside = window.dash_clientside || {};
       const seconds = Math.max(0, Math.round(Date.now() / 1000 - scope.modified_unix_s));
       return `updated ${ageText(seconds)} ago`;
     },
-    screen: () => [pageWidth(), scheme()],
+    screen: () => screenNow(),
     title: (scope, path) => {
       const page = path === "/graphs" ? "Graphs" : "Overview";
       document.title = scope && scope.run ? `${scope.run} · ${page} · xla-insight` : "xla-insight";
@@ -33,14 +36,11 @@ window.dash_clientside = window.dash_clientside || {};
   };
 
   let waiting = null;
-  const set = (id, data) => window.dash_clientside.set_props(id, { data });
-  const redraw = (width) => set("width", width);
-  new MutationObserver(() => set("scheme", scheme())).observe(document.documentElement, {
-    attributeFilter: ["data-mantine-color-scheme"],
-  });
+  const tell = () => window.dash_clientside.set_props("screen", { data: screenNow() });
+  new MutationObserver(tell).observe(document.documentElement, { attributeFilter: ["data-mantine-color-scheme"] });
   window.addEventListener("resize", () => {
     clearTimeout(waiting);
-    waiting = setTimeout(() => redraw(pageWidth()), 150);
+    waiting = setTimeout(tell, 150);
   });
 })();
 

@@ -1,12 +1,13 @@
 """Page Graphs: every graph with its facts, and for a selected one where it ran.
 
-Owns the table's columns and the detail of one graph. The strip comes from ``strip``; numbers are worded here so that the
-table sorts by value and shows text.
+Owns the table's columns and the detail of one graph. The strip comes from ``strip``; numbers are worded here so that
+the table sorts by value and shows text.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,15 +21,15 @@ from xla_insight.report import numbers
 
 from .. import parts, strip
 from ..address import Address
-from ..data import Library, RunView
+from ..data import Library
 from ..ids import Graphs, Route, Shell
-from ..scope import Scope, shown_view
+from ..scope import Shown, shown
 from .page import Page
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table. ``unit``: count, s, bytes, hash, place or text; ``divide`` turns stored into shown units."""
+    """A column. ``unit``: count, s, bytes, hash, place or text; ``divide`` turns stored into shown units."""
 
     field: str
     word: str
@@ -41,14 +42,16 @@ class Column:
 
 
 COLUMNS = (
-    Column("graph", "graph", "hash", 104, "The graph's hash; the rest of it is in the detail below"),
-    Column("executions", "executions", "count", 112, "Times it ran"),
+    Column("graph", "graph", "hash", 104, "The graph's hash; the rest of it is beside the table when selected"),
+    Column("executions", "executions", "count", 124, "Times it ran"),
     Column("hits", "hits", "count", 88, "Executions that found it in the cache"),
-    Column("compiles", "compiles", "count", 104, "Times it was compiled"),
-    Column("compile_s", "compile time", "s", 124, "All its compiles, in seconds", "compile_ns", 1e9),
-    Column("device_s", "device time", "s", 120, "Device time of all its executions, worked out", "device_ns", 1e9, True),
-    Column("first_step", "first step", "count", 104, "First step that ran it"),
-    Column("last_step", "last step", "count", 104, "Last step that ran it"),
+    Column("compiles", "compiles", "count", 112, "Times it was compiled"),
+    Column("compile_s", "compile time", "s", 152, "All its compiles, in seconds", "compile_ns", 1e9),
+    Column(
+        "device_s", "device time", "s", 140, "Device time of all its executions, worked out", "device_ns", 1e9, True
+    ),
+    Column("first_step", "first step", "count", 116, "First step that ran it"),
+    Column("last_step", "last step", "count", 116, "Last step that ran it"),
     Column("trigger", "trigger", "text", 120, "What first forced this cut"),
     Column("place", "where", "place", 220, "Where it was first cut"),
     Column("user_place", "your line", "place", 180, "The innermost line of your own files"),
@@ -63,35 +66,54 @@ COLUMNS = (
 )
 _GRID_LEAST_PX, _GRID_MOST_PX = 240, 640
 _NUMERIC = ("count", "s", "bytes")
-_WORDING = {"count": numbers.count, "s": numbers.duration, "bytes": numbers.size}
+_WORDING: dict[str, Callable[[float | None], str]] = {
+    "count": numbers.count,
+    "s": numbers.duration,
+    "bytes": numbers.size,
+}
 
 
 def layout(address: Address) -> html.Div:
     """The page, to be filled by its callbacks; the table starts with the sorting and filters of the address."""
     export = html.Button("Export CSV", id=Graphs.EXPORT, className="quiet-button", n_clicks=0)
-    return html.Div([
-        html.Div(parts.skeleton(72), id=Graphs.HEAD),
-        strip.layout(Route.GRAPHS),
-        parts.section("All graphs", html.Div([_grid(address), html.Aside(id=Graphs.DETAIL)], className="beside"), tools=export),
-    ])  # fmt: skip
+    return html.Div(
+        [
+            html.Div(parts.skeleton(72), id=Graphs.HEAD),
+            strip.layout(Route.GRAPHS),
+            parts.section(
+                "All graphs", html.Div([_grid(address), html.Aside(id=Graphs.DETAIL)], className="beside"), tools=export
+            ),
+        ]
+    )
 
 
 def _grid(address: Address) -> dag.AgGrid:
     return dag.AgGrid(
         id=Graphs.GRID,
         columnDefs=[_definition(column, address.sort) for column in COLUMNS],
-        defaultColDef={"sortable": True, "filter": "agTextColumnFilter", "resizable": True, "suppressHeaderMenuButton": True},
+        defaultColDef={
+            "sortable": True,
+            "filter": "agTextColumnFilter",
+            "resizable": True,
+            "suppressHeaderMenuButton": True,
+        },
         filterModel=_filter_model(address.filter),
         getRowId="params.data.graph",
         selectedRows={"ids": [address.graph]} if address.graph else None,
         dashGridOptions={
             "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
-            "rowHeight": 36, "headerHeight": 40, "animateRows": False, "domLayout": "normal",
-            "tooltipShowDelay": 300, "enableCellTextSelection": True, "ensureDomOrder": True,
+            "rowHeight": 36,
+            "headerHeight": 40,
+            "animateRows": False,
+            "domLayout": "normal",
+            "tooltipShowDelay": 300,
+            "enableCellTextSelection": True,
+            "ensureDomOrder": True,
         },
         csvExportParams={"fileName": "graphs.csv"},
-        className="grid", style={"height": f"{_GRID_MOST_PX}px"},
-    )  # fmt: skip
+        className="grid",
+        style={"height": f"{_GRID_MOST_PX}px"},
+    )
 
 
 def _grid_height_px(rows: int) -> int:
@@ -110,7 +132,7 @@ def _definition(column: Column, sort: str | None) -> dict[str, Any]:
         "cellClass": f"cell-{column.unit}",
     }
     if column.unit in _NUMERIC:
-        definition |= {"filter": "agNumberColumnFilter", "headerClass": "ag-right-aligned-header"}
+        definition |= {"filter": "agNumberColumnFilter", "type": "rightAligned"}
         definition["cellClass"] += " ag-right-aligned-cell"
     if column.unit in ("place", "hash"):
         definition["tooltipField"] = column.field
@@ -131,9 +153,11 @@ def _filter_model(text: str | None) -> dict[str, Any]:
     return {key: value for key, value in model.items() if key in known} if isinstance(model, dict) else {}
 
 
-def rows_of(view: RunView, graphs: set[str] | None = None) -> list[dict[str, Any]]:
-    """The rows of the table: for each column its value, and the text shown for it. ``graphs``: only these."""
-    table = view.graphs if graphs is None else view.graphs[view.graphs["graph"].isin(graphs)]
+def rows_of(selected: Shown) -> list[dict[str, Any]]:
+    """The rows of the table: for each column its value and its text; only graphs of the selected steps."""
+    table = selected.view.graphs
+    if selected.steps:
+        table = table[table["graph"].isin(selected.view.graphs_within(selected.process, selected.steps))]
     return [_row(record) for record in table.to_dict("records")]
 
 
@@ -178,8 +202,9 @@ def _site(record: dict[Any, Any], prefix: str) -> Site | None:
     return Site(str(file), int(line or 0), str(function), str(_plain(record.get(f"{prefix}source")) or ""))
 
 
-def head(view: RunView, process: int, steps: tuple[int, int] | None) -> list[Any]:
+def head(selected: Shown) -> list[Any]:
     """The sentence that leads the page."""
+    view, steps = selected.view, selected.steps
     facts = view.report.graphs
     once = int((view.graphs["executions"] == 1).sum()) if len(view.graphs) else 0
     used = f"{numbers.count(once)} of them ran only once" if once else "each ran more than once"
@@ -189,15 +214,20 @@ def head(view: RunView, process: int, steps: tuple[int, int] | None) -> list[Any
     )
     note = []
     if steps is not None:
-        within = len(view.graphs_within(process, steps))
-        note = [html.P(
-            f"The table lists the {numbers.plural(within, 'graph')} that ran in steps {numbers.count(steps[0])} to "
-            f"{numbers.count(steps[1])}; its numbers are of the whole run.", className="lead")]  # fmt: skip
+        within = len(view.graphs_within(selected.process, steps))
+        note = [
+            html.P(
+                f"The table lists the {numbers.plural(within, 'graph')} that ran in steps {numbers.count(steps[0])} to "
+                f"{numbers.count(steps[1])}; its numbers are of the whole run.",
+                className="lead",
+            )
+        ]
     return [html.H1(sentence, className="verdict"), *note]
 
 
-def detail(view: RunView, process: int, graph: str) -> html.Div:
+def detail(selected: Shown, graph: str) -> html.Div:
     """The facts of one graph; a sentence when the run has no such graph."""
+    view = selected.view
     match = view.graphs[view.graphs["graph"] == graph]
     clear = html.Button("Close", id=Graphs.CLEAR, className="quiet-button", n_clicks=0)
     if match.empty:
@@ -206,11 +236,17 @@ def detail(view: RunView, process: int, graph: str) -> html.Div:
     record = match.iloc[0].to_dict()
     row = _row(record)
     hidden = ("graph", "place", "user_place")
-    facts = [_fact(column.word, row[f"{column.field}_text"], column.hint) for column in COLUMNS if column.field not in hidden]
-    steps = len(view.steps_of_graph(process, graph))
+    facts = [
+        _fact(column.word, row[f"{column.field}_text"], column.hint) for column in COLUMNS if column.field not in hidden
+    ]
+    steps = len(view.steps_of_graph(selected.process, graph))
     facts.append(_fact("steps", numbers.count(steps), "Steps of this process that ran it"))
     title = [html.Code(parts.middle(graph, 20), className="hash", title=graph), parts.copy_button(graph)]
-    code = [_code(word, site) for word, prefix in (("cut at", ""), ("your line", "user_")) if (site := _site(record, prefix))]
+    code = [
+        _code(word, site)
+        for word, prefix in (("cut at", ""), ("your line", "user_"))
+        if (site := _site(record, prefix))
+    ]
     return html.Div([_detail_head(title, clear), html.Div(code, className="codes"), html.Dl(facts, className="facts")])
 
 
@@ -224,7 +260,9 @@ def _fact(word: str, text: str, hint: str) -> html.Div:
 
 def _code(word: str, site: Site) -> html.Div:
     """A named line: where it is and what it says, as it was when recorded."""
-    head = html.Div([html.Span(word, className="quiet"), parts.code_place(site), html.Span(site.function, className="quiet")])
+    head = html.Div(
+        [html.Span(word, className="quiet"), parts.code_place(site), html.Span(site.function, className="quiet")]
+    )
     return html.Div([head, html.Pre(site.source.strip()) if site.source.strip() else None], className="code")
 
 
@@ -236,26 +274,22 @@ def register(app: Dash, library: Library) -> None:
 
 def _register_content(app: Dash, library: Library) -> None:
     @app.callback(
-        Output(Graphs.HEAD, "children"), Output(Graphs.GRID, "rowData"), Output(Graphs.GRID, "style"),
-        Input(Shell.SCOPE, "data"), Input(Shell.STEPS, "data"),
-    )  # fmt: skip
-    def fill(stored: Any, steps: Any) -> tuple[Any, ...]:
-        scope = Scope.from_json(stored)
-        view = shown_view(library, scope)
-        if view is None or scope.process is None:
-            raise PreventUpdate
-        chosen = (int(steps[0]), int(steps[1])) if steps else None
-        within = view.graphs_within(scope.process, chosen) if chosen else None
-        rows = rows_of(view, within)
-        return head(view, scope.process, chosen), rows, {"height": f"{_grid_height_px(len(rows))}px"}
+        Output(Graphs.HEAD, "children"),
+        Output(Graphs.GRID, "rowData"),
+        Output(Graphs.GRID, "style"),
+        Input(Shell.SCOPE, "data"),
+        Input(Shell.STEPS, "data"),
+    )
+    def fill(scope: Any, steps: Any) -> tuple[Any, ...]:
+        selected = shown(library, scope, steps)
+        rows = rows_of(selected)
+        return head(selected), rows, {"height": f"{_grid_height_px(len(rows))}px"}
 
     @app.callback(Output(Graphs.DETAIL, "children"), Input(Shell.SCOPE, "data"), Input(Shell.GRAPH, "data"))
-    def show_graph(stored: Any, graph: Any) -> Any:
-        scope = Scope.from_json(stored)
-        view = shown_view(library, scope)
-        if view is None or scope.process is None or not graph:
+    def show_graph(scope: Any, graph: Any) -> Any:
+        if not graph:
             return html.P("Select a graph to see its facts here and its steps on the strip.", className="quiet")
-        return detail(view, scope.process, graph)
+        return detail(shown(library, scope, graph=graph), graph)
 
     @app.callback(Output(Graphs.GRID, "exportDataAsCsv"), Input(Graphs.EXPORT, "n_clicks"), prevent_initial_call=True)
     def export(clicks: Any) -> bool:
@@ -265,9 +299,10 @@ def _register_content(app: Dash, library: Library) -> None:
 def _register_address(app: Dash) -> None:
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
-        Input(Graphs.GRID, "selectedRows"), State(Shell.LOCATION, "search"),
+        Input(Graphs.GRID, "selectedRows"),
+        State(Shell.LOCATION, "search"),
         prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def select_graph(rows: Any, search: Any) -> Any:
         before = Address.parse(search)
         if not isinstance(rows, list) or not rows or rows[0]["graph"] == before.graph:
@@ -275,10 +310,12 @@ def _register_address(app: Dash) -> None:
         return replace(before, graph=rows[0]["graph"]).search
 
     @app.callback(
-        Output(Shell.LOCATION, "search", allow_duplicate=True), Output(Graphs.GRID, "deselectAll"),
-        Input(Graphs.CLEAR, "n_clicks"), State(Shell.LOCATION, "search"),
+        Output(Shell.LOCATION, "search", allow_duplicate=True),
+        Output(Graphs.GRID, "deselectAll"),
+        Input(Graphs.CLEAR, "n_clicks"),
+        State(Shell.LOCATION, "search"),
         prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def clear_graph(clicks: Any, search: Any) -> Any:
         if not clicks:
             raise PreventUpdate
@@ -286,12 +323,16 @@ def _register_address(app: Dash) -> None:
 
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
-        Input(Graphs.GRID, "columnState"), Input(Graphs.GRID, "filterModel"), State(Shell.LOCATION, "search"),
+        Input(Graphs.GRID, "columnState"),
+        Input(Graphs.GRID, "filterModel"),
+        State(Shell.LOCATION, "search"),
         prevent_initial_call=True,
-    )  # fmt: skip
+    )
     def keep_table(columns: Any, filters: Any, search: Any) -> Any:
         before = Address.parse(search)
-        after = replace(before, sort=_sort_text(columns) or before.sort, filter=json.dumps(filters) if filters else None)
+        after = replace(
+            before, sort=_sort_text(columns) or before.sort, filter=json.dumps(filters) if filters else None
+        )
         return no_update if after == before else after.search
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from dash import Dash, Input, Output, html
-from dash.exceptions import PreventUpdate
 
 from xla_insight.facts.report import Finding, Quality, Recompile, Report
 from xla_insight.report import numbers
@@ -17,7 +16,7 @@ from .. import messages, parts, strip
 from ..address import Address
 from ..data import Library
 from ..ids import Overview, Route, Shell
-from ..scope import Scope, shown_view
+from ..scope import shown
 from .page import Page
 
 _SHOWN_COSTS = 12
@@ -25,23 +24,21 @@ _SHOWN_COSTS = 12
 
 def layout(_address: Address) -> html.Div:
     """The page, to be filled by its callbacks."""
-    return html.Div([
-        html.Div(parts.skeleton(176), id=Overview.HEAD),
-        strip.layout(Route.OVERVIEW),
-        html.Div(parts.skeleton(240), id=Overview.COSTS),
-    ])  # fmt: skip
+    return html.Div(
+        [
+            html.Div(parts.skeleton(176), id=Overview.HEAD),
+            strip.layout(Route.OVERVIEW),
+            html.Div(parts.skeleton(240), id=Overview.COSTS),
+        ]
+    )
 
 
 def register(app: Dash, library: Library) -> None:
     """Callbacks of this page."""
 
-    @app.callback(
-        Output(Overview.HEAD, "children"), Output(Overview.COSTS, "children"), Input(Shell.SCOPE, "data")
-    )  # fmt: skip
+    @app.callback(Output(Overview.HEAD, "children"), Output(Overview.COSTS, "children"), Input(Shell.SCOPE, "data"))
     def fill(stored: Any) -> tuple[Any, Any]:
-        view = shown_view(library, Scope.from_json(stored))
-        if view is None:
-            raise PreventUpdate
+        view = shown(library, stored).view
         return head(view.report, messages.notices(view)), costs(view.report)
 
 
@@ -64,21 +61,43 @@ def key_figures(report: Report) -> html.Dl:
     waited = [finding.cost_s for finding in reads if finding.cost_s is not None]
     wall = numbers.duration(time.wall_s)
     busy = numbers.share(time.device_busy_s, time.wall_s, inferred=inferred)
-    return parts.key_figures([
-        parts.key_figure("wall time", wall, numbers.plural(steps.count, "step"), "From the start to the end of recording"),
-        parts.key_figure("step, median", numbers.duration(_seconds(steps.median_ms), inferred=steps.inferred),
-                         f"95 % within {numbers.duration(_seconds(steps.p95_ms))}" if steps.p95_ms is not None else "",
-                         f"Steps are marked by {steps.source}" if steps.source else "No step was marked"),
-        parts.key_figure("compiles", numbers.count(graphs.compiles), numbers.duration(graphs.compile_s),
-                         f"{numbers.plural(graphs.distinct, 'distinct graph')}, {numbers.count(graphs.executions)} executions"),
-        parts.key_figure("device busy", busy, "" if time.device_busy_s is None else numbers.duration(time.device_busy_s),
-                         _hint(time.device_busy_s, "no execution times were recorded", inferred)),
-        parts.key_figure("overlap", numbers.percent(time.overlap_pct, inferred=inferred), "of host work behind the device",
-                         _hint(time.overlap_pct, "it was not recorded when the device was busy", inferred)),
-        parts.key_figure("value reads", numbers.count(sum(finding.count for finding in reads)),
-                         numbers.duration(sum(waited)) if waited else "",
-                         "A tensor's value read in Python makes the host wait for the device"),
-    ])  # fmt: skip
+    return parts.key_figures(
+        [
+            parts.key_figure(
+                "wall time", wall, numbers.plural(steps.count, "step"), "From the start to the end of recording"
+            ),
+            parts.key_figure(
+                "step, median",
+                numbers.duration(_seconds(steps.median_ms), inferred=steps.inferred),
+                f"95 % within {numbers.duration(_seconds(steps.p95_ms))}" if steps.p95_ms is not None else "",
+                f"Steps are marked by {steps.source}" if steps.source else "No step was marked",
+            ),
+            parts.key_figure(
+                "compiles",
+                numbers.count(graphs.compiles),
+                numbers.duration(graphs.compile_s),
+                f"{numbers.plural(graphs.distinct, 'distinct graph')}, {numbers.count(graphs.executions)} executions",
+            ),
+            parts.key_figure(
+                "device busy",
+                busy,
+                "" if time.device_busy_s is None else numbers.duration(time.device_busy_s),
+                _hint(time.device_busy_s, "no execution times were recorded", inferred),
+            ),
+            parts.key_figure(
+                "overlap",
+                numbers.percent(time.overlap_pct, inferred=inferred),
+                "of host work behind the device",
+                _hint(time.overlap_pct, "it was not recorded when the device was busy", inferred),
+            ),
+            parts.key_figure(
+                "value reads",
+                numbers.count(sum(finding.count for finding in reads)),
+                numbers.duration(sum(waited)) if waited else "",
+                "A tensor's value read in Python makes the host wait for the device",
+            ),
+        ]
+    )
 
 
 def _seconds(milliseconds: float | None) -> float | None:
@@ -116,16 +135,19 @@ def _cost_row(place: int, entry: Recompile | Finding, wall_s: float) -> html.Tr:
     word = f"{name.replace('_', ' ')}{', expected' if expected else ''}"
     unit = "compile" if isinstance(entry, Recompile) else "time"
     where = entry.user_site or entry.site
-    return html.Tr([
-        html.Td(str(place), className="rank"),
-        html.Td([html.Strong(word), html.Span(entry.summary, className="summary")]),
-        html.Td(numbers.duration(cost), className="number"),
-        html.Td(numbers.share(cost, wall_s), className="number"),
-        html.Td(numbers.plural(entry.count, unit), className="number"),
-        html.Td(_where(entry, where)),
-        html.Td(entry.advice, className="advice"),
-        html.Td(parts.severity(entry.severity)),
-    ], className="expected" if expected else None)  # fmt: skip
+    return html.Tr(
+        [
+            html.Td(str(place), className="rank"),
+            html.Td([html.Strong(word), html.Span(entry.summary, className="summary")]),
+            html.Td(numbers.duration(cost), className="number"),
+            html.Td(numbers.share(cost, wall_s), className="number"),
+            html.Td(numbers.plural(entry.count, unit), className="number"),
+            html.Td(_where(entry, where)),
+            html.Td(entry.advice, className="advice"),
+            html.Td(parts.severity(entry.severity)),
+        ],
+        className="expected" if expected else None,
+    )
 
 
 def _where(entry: Recompile | Finding, where: Any) -> list[Any]:

@@ -17,7 +17,6 @@ from xla_insight.report import figures_hover, numbers
 from xla_insight.report.figures_bins import NO_GRAPH, FloatArray, StepBins
 from xla_insight.report.figures_colours import Colours, Scheme, blend, colours, graph_colour
 
-FONT = "Inter, system-ui, -apple-system, Segoe UI, sans-serif"
 STACK_ORDER = (
     HostState.COMPILE,
     HostState.TRACE,
@@ -122,7 +121,7 @@ def _figure(bins: StepBins, canvas: Canvas, rows: _Rows) -> go.Figure:
         margin={"l": canvas.left_px, "r": canvas.right_px, "t": _TOP_PX, "b": _BOTTOM_PX},
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
-        font={"family": FONT, "size": 12, "color": chosen.muted},
+        font={"family": figures_hover.FONT, "size": 12, "color": chosen.muted},
         separators="." + numbers.THIN_SPACE,
         showlegend=False,
         dragmode="zoom",
@@ -137,7 +136,7 @@ def _figure(bins: StepBins, canvas: Canvas, rows: _Rows) -> go.Figure:
             "minallowed": span[0],
             "maxallowed": span[1],
             "anchor": "y3" if rows.with_time else "y2",
-            "title": {"text": "step", "standoff": 6},
+            "title": {"text": "step", "standoff": 6, "font": {"size": 12}},
             "tickformat": ",d",
             "nticks": max(3, canvas.columns // 110),
             "showgrid": False,
@@ -148,7 +147,7 @@ def _figure(bins: StepBins, canvas: Canvas, rows: _Rows) -> go.Figure:
             "tickfont": {"color": chosen.muted},
             "showspikes": True,
             "spikemode": "across",
-            "spikesnap": "hovered data",
+            "spikesnap": "cursor",
             "spikethickness": 1,
             "spikedash": "solid",
             "spikecolor": chosen.muted,
@@ -163,9 +162,17 @@ def _figure(bins: StepBins, canvas: Canvas, rows: _Rows) -> go.Figure:
 
 def _label_row(figure: go.Figure, canvas: Canvas, word: str, at: float, reference: str = "paper") -> None:
     figure.add_annotation(
-        text=word, x=0, xref="paper", xanchor="left", xshift=-canvas.left_px, y=at, yref=reference, yanchor="middle",
-        showarrow=False, font={"color": colours(canvas.scheme).ink},
-    )  # fmt: skip
+        text=word,
+        x=0,
+        xref="paper",
+        xanchor="left",
+        xshift=-canvas.left_px,
+        y=at,
+        yref=reference,
+        yanchor="middle",
+        showarrow=False,
+        font={"color": colours(canvas.scheme).ink},
+    )
 
 
 def _edges(bins: StepBins) -> FloatArray:
@@ -185,10 +192,18 @@ def _draw_strip(figure: go.Figure, bins: StepBins, canvas: Canvas) -> None:
     cell_px = canvas.columns / max(1, len(bins))
     figure.add_trace(
         go.Heatmap(
-            name="graph", x=_edges(bins), y=[0, 1], z=[shade], zmin=-0.5, zmax=len(palette) - 0.5,
-            colorscale=_steps_of(palette), showscale=False, hoverinfo="skip", zsmooth=False,
+            name="graph",
+            x=_edges(bins),
+            y=[0, 1],
+            z=[shade],
+            zmin=-0.5,
+            zmax=len(palette) - 0.5,
+            colorscale=_steps_of(palette),
+            showscale=False,
+            hoverinfo="skip",
+            zsmooth=False,
             xgap=2 if cell_px >= 12 else 1 if cell_px >= 5 else 0,
-        )  # fmt: skip
+        )
     )
 
 
@@ -221,9 +236,16 @@ def _draw_compiles(figure: go.Figure, bins: StepBins, canvas: Canvas) -> None:
     ys = np.column_stack([zero, np.maximum(seconds, 0.04 * top), zero, zero, gap]).ravel()
     figure.add_trace(
         go.Scatter(
-            name="compile", x=xs, y=ys, yaxis="y2", mode="lines", fill="toself", hoverinfo="skip",
-            line={"width": 0}, fillcolor=chosen.host[HostState.COMPILE],
-        )  # fmt: skip
+            name="compile",
+            x=xs,
+            y=ys,
+            yaxis="y2",
+            mode="lines",
+            fill="toself",
+            hoverinfo="skip",
+            line={"width": 0},
+            fillcolor=chosen.host[HostState.COMPILE],
+        )
     )
 
 
@@ -275,34 +297,61 @@ def _label_cut(figure: go.Figure, bins: StepBins, canvas: Canvas, top: float) ->
         return
     for index in np.flatnonzero(bins.mean_ns / 1e9 > top):
         figure.add_annotation(
-            text=numbers.nanoseconds(float(bins.mean_ns[index])), x=float(bins.first[index] + bins.last[index]) / 2,
-            y=top, yref="y3", yanchor="top", yshift=-4, showarrow=False, font={"color": "#ffffff"},
-            bgcolor="rgba(20,22,26,0.72)", borderpad=2,
-        )  # fmt: skip
+            text=numbers.nanoseconds(float(bins.mean_ns[index])),
+            x=float(bins.first[index] + bins.last[index]) / 2,
+            y=top,
+            yref="y3",
+            yanchor="top",
+            yshift=-4,
+            showarrow=False,
+            font={"color": "#ffffff"},
+            bgcolor="rgba(20,22,26,0.72)",
+            borderpad=2,
+        )
 
 
 def _label_missing_device(figure: go.Figure, chosen: Colours) -> None:
     figure.add_annotation(
-        text="n/a: no execution times were recorded", x=0.5, xref="paper", y=0, yref="y3", yanchor="top", yshift=-8,
-        showarrow=False, font={"color": chosen.muted},
-    )  # fmt: skip
+        text="n/a: no execution times were recorded",
+        x=0.5,
+        xref="paper",
+        y=0,
+        yref="y3",
+        yanchor="top",
+        yshift=-8,
+        showarrow=False,
+        font={"color": chosen.muted},
+    )
 
 
 def _area(word: str, edges: FloatArray, seconds: FloatArray, colour: str, group: str) -> go.Scatter:
     heights = np.append(seconds, seconds[-1:])
     return go.Scatter(
-        name=word, x=edges, y=heights, yaxis="y3", mode="lines", stackgroup=group, fillcolor=colour,
-        line={"width": 0, "shape": "hv"}, hoverinfo="skip",
-    )  # fmt: skip
+        name=word,
+        x=edges,
+        y=heights,
+        yaxis="y3",
+        mode="lines",
+        stackgroup=group,
+        fillcolor=colour,
+        line={"width": 0, "shape": "hv"},
+        hoverinfo="skip",
+    )
 
 
 def _outline(edges: FloatArray, seconds: FloatArray, top: float, chosen: Colours) -> go.Scatter:
     """The length of each step as a line; none where it is cut off, because its flanks alone would say nothing."""
     heights = np.where(seconds <= top, seconds, np.nan)
+    corners = np.repeat(edges, 2)[1:-1]
     return go.Scatter(
-        name="step", x=edges, y=np.append(heights, heights[-1:]), yaxis="y3", mode="lines", hoverinfo="skip",
-        line={"width": 1, "shape": "hv", "color": chosen.muted},
-    )  # fmt: skip
+        name="step",
+        x=corners,
+        y=np.repeat(heights, 2),
+        yaxis="y3",
+        mode="lines",
+        hoverinfo="skip",
+        line={"width": 1, "color": chosen.muted},
+    )
 
 
 def _draw_probe(figure: go.Figure, bins: StepBins, canvas: Canvas, axis: str) -> None:
@@ -310,9 +359,15 @@ def _draw_probe(figure: go.Figure, bins: StepBins, canvas: Canvas, axis: str) ->
     y = 0.5 if axis == "y" else 0.0
     figure.add_trace(
         go.Scatter(
-            name="probe", x=(bins.first + bins.last) / 2, y=np.full(len(bins), y), yaxis=axis, mode="markers",
-            marker={"opacity": 0, "size": 1}, text=figures_hover.texts(bins, HOST_WORDS), hoverinfo="text",
-        )  # fmt: skip
+            name="probe",
+            x=(bins.first + bins.last) / 2,
+            y=np.full(len(bins), y),
+            yaxis=axis,
+            mode="markers",
+            marker={"opacity": 0, "size": 1},
+            text=figures_hover.texts(bins, HOST_WORDS),
+            hoverinfo="text",
+        )
     )
 
 
@@ -322,5 +377,3 @@ def _nice_ticks(top: float, wanted: int) -> list[float]:
     magnitude = 10 ** math.floor(math.log10(rough))
     step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= rough)
     return [index * step for index in range(int(top / step) + 1)]
-
-

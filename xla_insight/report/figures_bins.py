@@ -70,7 +70,8 @@ def bin_steps(
 ) -> StepBins:
     """Columns for the steps of ONE process (rows of the step table, ordered by step).
 
-    ``names``: graph hashes by rank, from `rank_graphs`. ``columns``: the most columns wanted. ``lit``: steps to point at.
+    ``names``: graph hashes by rank, from `rank_graphs`. ``columns``: the most columns wanted. ``lit``: steps to point
+    at.
     """
     numbers = steps["step"].to_numpy(dtype=np.int64)
     per_column = max(1, -(-len(numbers) // max(1, columns)))
@@ -111,7 +112,8 @@ def _reduce(operation: np.ufunc, values: NDArray[Any], starts: IntArray) -> NDAr
 
 def _ranks(steps: pd.DataFrame, names: Sequence[str]) -> IntArray:
     rank_of = pd.Series(np.arange(len(names)), index=pd.Index(names, dtype=object))
-    return steps["graph"].astype(object).map(rank_of).fillna(NO_GRAPH).to_numpy(dtype=np.int64)
+    ranks: IntArray = steps["graph"].astype(object).map(rank_of).fillna(NO_GRAPH).to_numpy(dtype=np.int64)
+    return ranks
 
 
 def _floats(steps: pd.DataFrame, column: str) -> FloatArray:

@@ -72,7 +72,7 @@ _DARK = Colours(
         HostState.TRACE: "#58a6db",
         HostState.OUTSIDE: "#393f4a",
     },
-    device_busy="#43a86e",
+    device_busy="#2f8f5b",
     usual_graph="#6c7481",
     deviants=("#f0668a", "#7f9bff", "#e0b53a", "#e07fd8", "#4cc4dc", "#9ccb4f", "#b77fd0", "#e08a6a"),
 )

@@ -16,6 +16,7 @@ from xla_insight.report import numbers
 from xla_insight.report.figures_bins import NO_GRAPH, StepBins
 from xla_insight.report.figures_colours import Colours
 
+FONT = "Inter, system-ui, -apple-system, Segoe UI, sans-serif"
 _SHOWN_STATES = 4
 
 
@@ -24,7 +25,7 @@ def label(chosen: Colours) -> dict[str, Any]:
     return {
         "bgcolor": chosen.paper,
         "bordercolor": chosen.muted,
-        "font": {"color": chosen.ink, "size": 12},
+        "font": {"family": FONT, "color": chosen.ink, "size": 12},
         "align": "left",
         "namelength": 0,
     }
@@ -36,15 +37,20 @@ def texts(bins: StepBins, words: Mapping[HostState, str]) -> list[str]:
     times = np.vstack([bins.host[state] for state in states]) if len(bins) else np.zeros((len(states), 0))
     order = np.argsort(-times, axis=0)[:_SHOWN_STATES]
     return [
-        "<br>".join((
-            _head(bins, index),
-            *_compiled(bins, index),
-            *(f"{words[states[row]]} {numbers.nanoseconds(times[row, index])}" for row in order[:, index]
-              if times[row, index] > 0),
-            *_busy(bins, index),
-        ))
+        "<br>".join(
+            (
+                _head(bins, index),
+                *_compiled(bins, index),
+                *(
+                    f"{words[states[row]]} {numbers.nanoseconds(times[row, index])}"
+                    for row in order[:, index]
+                    if times[row, index] > 0
+                ),
+                *_busy(bins, index),
+            )
+        )
         for index in range(len(bins))
-    ]  # fmt: skip
+    ]
 
 
 def _head(bins: StepBins, index: int) -> str:
