@@ -41,7 +41,7 @@ def _faults(tables: RunTables, process: int, final: object) -> dict[str, int]:
     frame = tables["faults"]
     own = frame[frame["process"] == process]
     counts: Counter[str] = Counter()
-    for name, value in zip(own["name"], own["value"], strict=True):
+    for name, value in zip(own["what"], own["count"], strict=True):
         counts[str(name)] += _whole(value)
     return dict(counts)
 

@@ -39,8 +39,9 @@ QUERIES = {
     "graphs": "select graph, inputs, outputs, executions from graphs",
     "sites": "select process, site, file, line, function, user_file, user_line, user_function, source, user_source,"
     " stack from sites",
-    "loader_errors": "select * from loader_errors order by process, time_ns",
-    "faults": "select * from faults",
+    "loader_errors": "select process, step, time_ns, exception, message, site from loader_errors"
+    " order by process, time_ns",
+    "faults": "select process, what, count from faults",
     "losses": "select process, what, count, why from losses",
 }
 
@@ -53,7 +54,6 @@ class Process:
     rank: int
     start_ns: int
     end_ns: int
-    live: bool = False
     ended: str | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
 
@@ -104,7 +104,7 @@ class RunTables:
 def load_tables(run: Run) -> RunTables:
     """Load what the analysis needs from an open run."""
     frames = {name: run.sql(query) for name, query in QUERIES.items()}
-    processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.live, p.ended, p.facts) for p in run.processes)
+    processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.ended, p.facts) for p in run.processes)
     return RunTables(frames, processes, _places(frames["sites"]))
 
 

@@ -47,8 +47,8 @@ COLUMNS = {
     "inputs": ["process", "first_ns", "last_ns"],
     "graphs": ["graph", "inputs", "outputs", "executions"],
     "sites": ["process", "site"],
-    "loader_errors": ["process", "step", "time_ns", "name", "detail", "site"],
-    "faults": ["process", "name", "value"],
+    "loader_errors": ["process", "step", "time_ns", "exception", "message", "site"],
+    "faults": ["process", "what", "count"],
     "losses": ["process", "what", "count", "why"],
 }
 Rows = Sequence[dict[str, Any]]

@@ -141,7 +141,7 @@ def test_a_fallback_of_the_start_up_is_information_only(context: Make, stepped: 
 
 
 def test_a_loader_error_is_critical_and_says_what_was_raised(context: Make, stepped: Steps, at_line: At) -> None:
-    error = {"step": 3, "time_ns": 1, "name": "ValueError", "detail": "row 24 has no label", "site": 1}
+    error = {"step": 3, "time_ns": 1, "exception": "ValueError", "message": "row 24 has no label", "site": 1}
     made = context(places={1: at_line(38)}, steps=stepped(6, STEP), loader_errors=[error])
     (finding,) = found(made, "loader_error")
     assert finding.severity is Severity.CRITICAL and finding.cost_s is None

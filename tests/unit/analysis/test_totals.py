@@ -111,7 +111,7 @@ def test_losses_are_stated(tables: Make) -> None:
     made = tables(
         processes=(process,),
         losses=[{"what": "samples", "count": 5, "why": "ring"}],
-        faults=[{"name": "drain", "value": 2.0}],
+        faults=[{"what": "drain", "count": 2.0}],
         executions=[{"time_ns": 0, "duration_ns": None, "graph": "a"}],
     )
     facts = data_facts(made, "crashed", 1, ("part-000002.parquet is damaged",))
@@ -121,5 +121,5 @@ def test_losses_are_stated(tables: Make) -> None:
 
 
 def test_faults_of_a_process_that_did_not_end_come_from_its_log(tables: Make) -> None:
-    made = tables(faults=[{"name": "drain", "value": 2.0}, {"name": "drain", "value": 1.0}])
+    made = tables(faults=[{"what": "drain", "count": 2.0}, {"what": "drain", "count": 1.0}])
     assert data_facts(made, "recording", 0, ()).faults == {"drain": 3}
