@@ -1,4 +1,4 @@
-"""A training run, recorded (`record`), kept as one event log a process (`store`), concluded on (`analysis`), shown (`report`, app).
+"""A training run: recorded (`record`), kept (`store`), concluded on (`analysis`), shown (`report`, `cli`, the app).
 
 Public names are opened on first use: importing this package loads neither torch nor pandas and hooks nothing.
 
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from xla_insight.analysis import analyze as analyze
-    from xla_insight.record import TrainerCallback as TrainerCallback
-    from xla_insight.record import prepare as prepare
-    from xla_insight.record import profile as profile
+    from xla_insight.record.callback import TrainerCallback as TrainerCallback
+    from xla_insight.record.session import prepare as prepare
+    from xla_insight.record.session import profile as profile
     from xla_insight.store.reader import open_run as open_run
 
 _HOMES = {
-    "prepare": "xla_insight.record",
-    "profile": "xla_insight.record",
-    "TrainerCallback": "xla_insight.record",
+    "prepare": "xla_insight.record.session",
+    "profile": "xla_insight.record.session",
+    "TrainerCallback": "xla_insight.record.callback",
     "open_run": "xla_insight.store.reader",
     "analyze": "xla_insight.analysis",
 }
@@ -41,4 +41,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted({*globals(), *_HOMES})
