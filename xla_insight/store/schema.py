@@ -1,11 +1,13 @@
 """The columns of the log, the names of its files, and the step from events to Arrow.
 
-Owns the form of a row. Leaves files to ``writer`` and ``reader`` and the meaning of a row to ``facts.events``. Built from
-plain buffers, because ``pyarrow.array`` imports pandas on its first call, and this runs inside a training process.
+Owns the form of a row. Leaves files to ``writer`` and ``reader`` and the meaning of a row to ``facts.events``. Arrays
+are built from plain buffers, because ``pyarrow.array`` imports pandas on its first call, and this runs inside a
+training process.
 """
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
@@ -13,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from xla_insight.facts.events import Event, Kind
+from xla_insight.facts.events import SCHEMA_VERSION, Event, Kind
 
 RUN_FILE = "run.json"
 PROCESS_FILE = "process.json"
@@ -22,8 +24,10 @@ PROCESS_PREFIX = "rank-"
 PART_PREFIX = "part-"
 PARQUET_SUFFIX = ".parquet"
 STREAM_SUFFIX = ".arrows"
-PART_KEY = b"part"
+PART_KEY = b"xla_insight_part"
 """Metadata of a stream: the number of the part that it becomes, so that a part and its stream never count twice."""
+
+_PART_NAME = re.compile(r"part-([0-9]{6,12})\.(?:parquet|arrows)")
 
 EVENT_SCHEMA = pa.schema(
     [
@@ -38,8 +42,12 @@ EVENT_SCHEMA = pa.schema(
         ("value", pa.float64()),
         ("dims", pa.list_(pa.int64())),
         ("detail", pa.string()),
-    ]
+    ],
+    metadata={"xla_insight_schema": str(SCHEMA_VERSION)},
 )
+
+DICTIONARY_COLUMNS = ("kind", "graph", "name", "detail")
+"""Text columns: few distinct values, many rows."""
 
 DEFINITIONS = frozenset({Kind.SITE, Kind.THREAD, Kind.GRAPH, Kind.CLOCK})
 """Kinds that other rows refer to: written again when the files that held them are gone."""
@@ -52,11 +60,8 @@ def part_name(number: int, suffix: str = PARQUET_SUFFIX) -> str:
 
 def part_number(name: str) -> int | None:
     """The number in a part's file name; None when it is not a part."""
-    stem, _, suffix = name.partition(".")
-    digits = stem.removeprefix(PART_PREFIX)
-    if digits == stem or not (digits.isascii() and digits.isdigit()) or f".{suffix}" not in (PARQUET_SUFFIX, STREAM_SUFFIX):
-        return None
-    return int(digits)
+    match = _PART_NAME.fullmatch(name)
+    return None if match is None else int(match[1])
 
 
 def to_batch(events: Sequence[Event]) -> tuple[pa.RecordBatch, int]:
@@ -73,7 +78,10 @@ def to_batch(events: Sequence[Event]) -> tuple[pa.RecordBatch, int]:
 
 def _batch(events: Sequence[Event]) -> pa.RecordBatch:
     columns = list(zip(*events, strict=True)) or [()] * len(EVENT_SCHEMA)
-    arrays = [_COLUMN_TYPES[field.type](column) for column, field in zip(columns, EVENT_SCHEMA, strict=True)]
+    arrays = [
+        pa.nulls(len(column), field.type) if column.count(None) == len(column) else build(column)
+        for column, field, build in zip(columns, EVENT_SCHEMA, _BUILDERS, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA)
 
 
@@ -113,10 +121,14 @@ def _numbers(data_type: pa.DataType, code: str) -> Callable[[Sequence[Any]], pa.
     return build
 
 
-def _strings(column: Sequence[Any]) -> pa.Array:
-    builder = pa.lib.StringBuilder()
-    builder.append_values(column)
-    return builder.finish()
+def _strings(column: Sequence[str | None]) -> pa.Array:
+    valid = _validity(column)
+    present = ["" if value is None else value for value in column]
+    text = "".join(present)
+    data = text.encode()
+    pieces: Sequence[str | bytes] = present if len(data) == len(text) else [value.encode() for value in present]
+    offsets = array("i", accumulate(map(len, pieces), initial=0))
+    return pa.Array.from_buffers(pa.string(), len(column), [valid, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def _lists(column: Sequence[Iterable[int] | None]) -> pa.Array:
@@ -128,10 +140,11 @@ def _lists(column: Sequence[Iterable[int] | None]) -> pa.Array:
     return pa.Array.from_buffers(pa.list_(pa.int64()), len(column), buffers, children=[inner])
 
 
-_COLUMN_TYPES: dict[pa.DataType, Callable[[Sequence[Any]], pa.Array]] = {
+_BUILD: dict[pa.DataType, Callable[[Sequence[Any]], pa.Array]] = {
     pa.int64(): _numbers(pa.int64(), "q"),
     pa.int32(): _numbers(pa.int32(), "i"),
     pa.float64(): _numbers(pa.float64(), "d"),
     pa.string(): _strings,
     pa.list_(pa.int64()): _lists,
 }
+_BUILDERS = [_BUILD[field.type] for field in EVENT_SCHEMA]

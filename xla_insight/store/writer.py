@@ -1,242 +1,295 @@
-"""Appends events to the log of one process, whatever happens to the disk.
+"""Writing the log of one process: events in, files that survive a kill out, and never an OSError to the caller.
 
-Owns the stream being filled, the parts it is closed into, and the counting of what could not be kept. ``create`` may
-raise; nothing after it raises OSError. One batch a flush: after a kill at most what was not flushed is lost.
-
-A part closes at ``PART_ROWS`` events: it is written under a temporary name, renamed, and the stream begins anew. The
-stream names the part it will become, so a reader never counts both.
+Owns the buffer, the life of a part and the account of what was lost. Leaves the file being filled to ``stream``, its
+compaction to ``parts``, names and joining to ``folder`` and remote places to ``shipping``. A flush hands everything to
+the operating system, which keeps it when the process is killed; nothing is forced to the disk itself.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import tempfile
-from collections.abc import Sequence
+import shutil
+import threading
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from xla_insight.facts.events import SCHEMA_VERSION, Event, Kind
-from xla_insight.store import layout
-from xla_insight.store.schema import DICTIONARY_COLUMNS, EVENT_SCHEMA, to_batch
+from xla_insight.store import folder as folders
+from xla_insight.store.parts import PartFacts, write_part
+from xla_insight.store.schema import DEFINITIONS, PROCESS_FILE, RUN_FILE, STREAM_SUFFIX, part_name, to_batch
+from xla_insight.store.shipping import LOCAL_URL, Destination, Shipper, is_remote, make_spool
+from xla_insight.store.stream import OpenStream, remove_quietly
 
-PART_ROWS = 65_536
-PART_BYTES = 16 << 20
-_DEFINITIONS = frozenset({Kind.SITE, Kind.THREAD, Kind.GRAPH})
+PART_EVENTS = 65_536
+PART_BYTES = 16_000_000
+MAX_DEFINITIONS = 200_000
+"""Definitions kept in memory; more than this are not written again after a loss."""
 
 
 class RunWriter:
-    """The log of this process below one run. Not thread-safe: one thread writes."""
+    """The log of one process. Safe to use from several threads; does nothing in a forked child.
 
-    def __init__(self, run: str, folder: str, process_facts: dict[str, Any], run_facts: dict[str, Any]) -> None:
-        self.run = run
+    ``lost`` counts what could not be kept (``events``, ``files``); ``last_error`` says why. ``folder`` is local: for a
+    run at a URL it is the spool.
+    """
+
+    def __init__(self, folder: str, run_facts: Mapping[str, Any], process_facts: Mapping[str, Any]) -> None:
         self.folder = folder
         self.lost: dict[str, int] = {}
         self.last_error: str | None = None
-        self._process = process_facts
-        self._run_facts = run_facts
-        self._waiting: list[Event] = []
-        self._definitions: list[Event] = []
-        self._batches: list[pa.RecordBatch] = []
-        self._rows = 0
-        self._bytes = 0
-        self._closed_rows = 0
-        self._retry_rows = PART_ROWS
-        self._part = 1
-        self._descriptor: int | None = None
-        self._good = 0
+        self._run_facts = dict(run_facts)
+        self._facts: dict[str, Any] = {"schema": SCHEMA_VERSION, **process_facts}
+        self._facts_due = False
+        self._parts: dict[str, PartFacts] = {}
+        self._number = 1
+        self._stream: OpenStream | None = None
+        self._buffer: list[Event] = []
+        self._pending: list[pa.RecordBatch] = []
+        self._definitions: dict[tuple[object, ...], Event] = {}
+        self._definitions_due = False
+        self._shipper: Shipper | None = None
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
+        self._closed = False
 
     @classmethod
     def create(
-        cls, run: str, *, group: str | None, run_facts: dict[str, Any], process_facts: dict[str, Any]
+        cls, run: str, *, group: str | None, run_facts: Mapping[str, Any], process_facts: Mapping[str, Any]
     ) -> RunWriter:
-        """Begin the log of this process in ``run``, a folder or an fsspec URL.
+        """Create the run, or join it when it has the same ``group`` (not None), and begin a log in it.
 
-        Raises RunExistsError when something else is there, OSError when it cannot be written.
+        Raises RunExistsError when ``run`` holds anything else, UsageError for an unknown kind of URL, OSError when
+        the place cannot be written.
         """
-        if "://" in run and not run.startswith("file://"):
-            from xla_insight.store.shipping import create_remote
-
-            return create_remote(run, group, run_facts, process_facts)
-        return cls.create_local(run.removeprefix("file://"), group, run_facts, process_facts)
-
-    @classmethod
-    def create_local(
-        cls, run: str, group: str | None, run_facts: dict[str, Any], process_facts: dict[str, Any]
-    ) -> RunWriter:
-        """``create`` for a folder of this machine."""
-        content = layout.enter_run(run, group, run_facts)
-        facts = {"schema": SCHEMA_VERSION, "run": content.get("id"), **process_facts}
-        rank, host, pid = facts.get("rank", 0), facts.get("host", "host"), facts.get("pid", os.getpid())
-        folder = layout.new_process_folder(run, int(rank), str(host), int(pid))
-        writer = cls(run, folder, facts, content)
-        layout.write_json(os.path.join(folder, layout.PROCESS_FILE), facts)
-        writer._open_stream()
+        if is_remote(run):
+            return cls._create_remote(run, group, run_facts, process_facts)
+        run = os.path.abspath(run.removeprefix(LOCAL_URL))
+        entered = folders.enter_run(run, group, run_facts)
+        facts = {"run": entered.get("id"), **process_facts}
+        writer = cls(folders.make_process_folder(run, process_facts), entered, facts)
+        folders.replace_json(os.path.join(writer.folder, PROCESS_FILE), writer._facts)
         return writer
 
-    # ---- appending -------------------------------------------------------------------------------------------------
+    @classmethod
+    def _create_remote(
+        cls, url: str, group: str | None, run_facts: Mapping[str, Any], process_facts: Mapping[str, Any]
+    ) -> RunWriter:
+        destination = Destination(url)
+        entered = destination.enter(group, run_facts)
+        folder = os.path.join(make_spool(url), destination.free_name(folders.process_folder_name(process_facts)))
+        os.mkdir(folder)
+        writer = cls(folder, entered, {"run": entered.get("id"), **process_facts, "spool": folder})
+        writer._shipper = Shipper(destination, folder)
+        writer._write_facts()
+        return writer
 
     def append(self, events: Sequence[Event]) -> None:
-        """Add events to what the next flush writes."""
-        self._waiting.extend(events)
-        self._definitions.extend(event for event in events if event.kind in _DEFINITIONS)
+        """Add events; they are on disk after the next `flush`."""
+        if self._idle():
+            return
+        with self._lock:
+            self._buffer.extend(events)
+            for event in events:
+                if event.kind in DEFINITIONS:
+                    self._define(event)
+            if len(self._buffer) >= PART_EVENTS:
+                self._flush()
 
     def flush(self) -> None:
-        """Write what was appended to the stream; what cannot be written is counted in ``lost``."""
-        events, self._waiting = self._waiting, []
-        if not events:
+        """Hand everything appended so far to the operating system."""
+        if self._idle():
             return
-        try:
-            batch = to_batch(events)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            self._lose(len(events), error)
-            return
-        try:
-            self._ensure_stream()
-            self._write(batch.serialize())
-        except OSError as error:
-            self._lose(len(events), error)
-            return
-        self._batches.append(batch)
-        self._rows += batch.num_rows
-        self._bytes += batch.nbytes
-        if self._rows >= self._retry_rows or self._bytes >= PART_BYTES * (self._retry_rows / PART_ROWS):
-            self._close_part()
-
-    def _lose(self, count: int, error: Exception) -> None:
-        self.lost["events"] = self.lost.get("events", 0) + count
-        self.last_error = f"{type(error).__name__}: {error}"
-
-    @property
-    def _stream_path(self) -> str:
-        return os.path.join(self.folder, layout.OPEN_FILE)
-
-    def _open_stream(self) -> None:
-        schema = EVENT_SCHEMA.with_metadata({**EVENT_SCHEMA.metadata, layout.PART_KEY: str(self._part).encode()})
-        flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC
-        self._descriptor = os.open(self._stream_path, flags, 0o644)
-        self._good = 0
-        self._write(schema.serialize())
-
-    def _write(self, buffer: pa.Buffer) -> None:
-        """All of ``buffer`` or nothing: a torn batch is cut off again. Raises OSError."""
-        assert self._descriptor is not None
-        view = memoryview(buffer)
-        done = 0
-        try:
-            while done < len(view):
-                done += os.write(self._descriptor, view[done:])
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._descriptor, self._good)
-                os.lseek(self._descriptor, self._good, os.SEEK_SET)
-            raise
-        self._good += done
-
-    def _ensure_stream(self) -> None:
-        """Reopen the stream when it is closed, or when somebody deleted the folder under us. Raises OSError."""
-        if self._descriptor is not None and self._same_file():
-            return
-        self._drop_descriptor()
-        if not os.path.isdir(self.folder):
-            self._restore_folder()
-        self._open_stream()
-        for batch in self._batches:
-            self._write(batch.serialize())
-
-    def _same_file(self) -> bool:
-        assert self._descriptor is not None
-        try:
-            on_disk = os.stat(self._stream_path)
-        except OSError:
-            return False
-        return os.path.samestat(on_disk, os.fstat(self._descriptor))
-
-    def _restore_folder(self) -> None:
-        """The folder is gone with its closed parts: say so, and write again what later events refer to."""
-        os.makedirs(self.folder, exist_ok=True)
-        run_file = os.path.join(self.run, layout.RUN_FILE)
-        if not os.path.exists(run_file):
-            layout.write_json(run_file, self._run_facts)
-        layout.write_json(os.path.join(self.folder, layout.PROCESS_FILE), self._process)
-        if self._closed_rows:
-            self._lose(self._closed_rows, FileNotFoundError(f"{self.folder} was deleted while recording"))
-            self._closed_rows = 0
-            self._batches.insert(0, to_batch(self._definitions))
-            self._rows += len(self._definitions)
-
-    def _drop_descriptor(self) -> None:
-        if self._descriptor is not None:
-            with contextlib.suppress(OSError):
-                os.close(self._descriptor)
-        self._descriptor = None
-
-    # ---- closing parts ---------------------------------------------------------------------------------------------
-
-    def _close_part(self) -> bool:
-        """Turn the stream into a Parquet part. On failure the stream stays, and it is tried again later."""
-        if not self._batches:
-            return True
-        path = os.path.join(self.folder, layout.PART_NAME.format(self._part))
-        try:
-            self._ensure_stream()
-            write_part(path, self._batches)
-        except (OSError, pa.ArrowException) as error:
-            self.last_error = f"{type(error).__name__}: {error}"
-            self._retry_rows = self._rows + PART_ROWS
-            return False
-        self._closed_rows += self._rows
-        self._batches, self._rows, self._bytes, self._retry_rows = [], 0, 0, PART_ROWS
-        self._part += 1
-        self._drop_descriptor()
-        with contextlib.suppress(OSError):
-            self._open_stream()
-        return True
-
-    # ---- facts of the process --------------------------------------------------------------------------------------
+        with self._lock:
+            self._flush()
 
     def update_process(self, **facts: Any) -> None:
-        """Add facts to ``process.json``."""
-        self._process.update(facts)
-        try:
-            layout.write_json(os.path.join(self.folder, layout.PROCESS_FILE), self._process)
-        except OSError as error:
-            self.last_error = f"{type(error).__name__}: {error}"
+        """Add facts to ``process.json``, which is replaced as a whole."""
+        if self._idle():
+            return
+        with self._lock:
+            self._facts.update(facts)
+            self._write_facts()
 
     def close(self, **facts: Any) -> None:
-        """Write what is left, close the part, write the final facts. Call it once."""
-        self.flush()
+        """Close the last part and write the final facts. What cannot be written now is counted as lost."""
+        if self._idle():
+            return
+        with self._lock:
+            self._flush()
+            self._close_stream()
+            for batch in self._pending:
+                self._count_lost(batch)
+            self._pending.clear()
+            self._closed = True
+            given = facts.pop("lost", None) or {}
+            self._facts.update(facts)
+            self._facts["lost"] = {name: self.lost.get(name, 0) + given.get(name, 0) for name in {**self.lost, **given}}
+            self._write_facts()
+            self._close_shipper()
+
+    # ---- inside the lock -------------------------------------------------------------------------------------------
+
+    def _idle(self) -> bool:
+        # Asked before the lock is taken: in a forked child another thread may have held it for ever.
+        return os.getpid() != self._pid or self._closed
+
+    def _define(self, event: Event) -> None:
+        if event.kind == Kind.CLOCK:  # the first and the last are enough to join the clocks
+            key: tuple[object, ...] = (event.kind, ("clock", "first") in self._definitions)
+            self._definitions.setdefault((Kind.CLOCK.value, "first"), event)
+        else:
+            key = (event.kind, event.site, event.thread, event.graph)
+        if len(self._definitions) < MAX_DEFINITIONS or key in self._definitions:
+            self._definitions[key] = event
+
+    def _flush(self) -> None:
+        if self._buffer:
+            batch, unfit = to_batch(self._buffer)
+            self._buffer = []
+            if unfit:
+                self._add_lost("events", unfit, "values that do not fit their column")
+            self._pending.append(batch)
         try:
-            self._ensure_stream()
+            self._write_pending()
         except OSError as error:
-            self.last_error = f"{type(error).__name__}: {error}"
-        if self._close_part():
-            self._drop_descriptor()
-            with contextlib.suppress(OSError):
-                os.unlink(self._stream_path)
-        self._drop_descriptor()
+            self._failed(error)
+        self._trim_pending()
+        if self._facts_due:
+            self._write_facts()
+
+    def _write_pending(self) -> None:
+        if not self._pending:
+            return
+        if self._stream is not None and not self._stream.in_place():
+            self._leave_lost_folder()
+        while self._pending:
+            stream = self._ready_stream()
+            stream.write(self._pending[0])
+            del self._pending[0]
+            if self._definitions_due:
+                stream.write(to_batch(list(self._definitions.values()))[0])
+                self._definitions_due = False
+            if stream.rows >= PART_EVENTS or stream.size >= PART_BYTES:
+                self._close_stream()
+
+    def _ready_stream(self) -> OpenStream:
+        if self._stream is None:
+            if not os.path.isdir(self.folder):
+                self._leave_lost_folder()
+            self._stream = OpenStream(self.folder, self._number)
+        return self._stream
+
+    def _leave_lost_folder(self) -> None:
+        """The folder was deleted or moved: begin again at its old place with what is still in memory."""
+        if self._stream is not None:
+            self._pending = self._stream.batches + self._pending
+            if not self._stream.kept:
+                self._add_lost("events", self._stream.rows, "its file was deleted or moved")
+            self._stream.close()
+            self._stream = None
+        for name, part in list(self._parts.items()):
+            if self._shipper is None and not os.path.exists(os.path.join(self.folder, name)):
+                self._add_lost("events", part.rows, "its file was deleted or moved")
+                del self._parts[name]
+        self._definitions_due = True
+        os.makedirs(self.folder, exist_ok=True)
+        run_file = os.path.join(os.path.dirname(self.folder), RUN_FILE)
+        if self._shipper is None and not os.path.exists(run_file):
+            folders.create_json(run_file, self._run_facts)
+        self._write_facts()
+
+    def _close_stream(self) -> None:
+        """Turn the part being filled into a closed one: compacted, else as it is; else it goes on being filled."""
+        stream = self._stream
+        if stream is None:
+            return
+        if not stream.rows:
+            self._drop_stream(stream)
+            return
+        if not stream.kept:
+            self._keep_as_stream(stream)
+            return
+        name = part_name(stream.number)
+        try:
+            self._parts[name] = write_part(os.path.join(self.folder, name), stream.batches)
+        except OSError as error:
+            self._failed(error)
+            self._keep_as_stream(stream)
+            return
+        self._drop_stream(stream)
+        self._ship(name)
+        self._write_facts()
+
+    def _keep_as_stream(self, stream: OpenStream) -> None:
+        name = part_name(stream.number, STREAM_SUFFIX)
+        try:
+            os.rename(stream.path, os.path.join(self.folder, name))
+        except OSError as error:
+            self._failed(error)
+            stream.release()  # it is safe on disk; memory stays bounded
+            return
+        self._next_stream(stream)
+        self._ship(name)
+
+    def _drop_stream(self, stream: OpenStream) -> None:
+        remove_quietly(stream.path)
+        self._next_stream(stream)
+
+    def _next_stream(self, stream: OpenStream) -> None:
+        stream.close()
+        self._stream = None
+        self._number = stream.number + 1
+
+    def _write_facts(self) -> None:
+        self._facts["parts"] = {name: list(part) for name, part in self._parts.items()}
+        if self.lost and not self._closed:
+            self._facts["lost"] = dict(self.lost)
         if self.last_error is not None:
-            facts["last_write_error"] = self.last_error
-        self.update_process(lost=self.lost, **facts)
+            self._facts["last_error"] = self.last_error
+        try:
+            folders.replace_json(os.path.join(self.folder, PROCESS_FILE), self._facts)
+        except OSError as error:
+            self._failed(error)
+            self._facts_due = True
+            return
+        self._facts_due = False
+        self._ship(PROCESS_FILE)
+
+    def _trim_pending(self) -> None:
+        """What cannot be written is kept for a while, in bounded memory, the newest first."""
+        while sum(batch.num_rows for batch in self._pending) > PART_EVENTS or _size(self._pending) > PART_BYTES:
+            self._count_lost(self._pending.pop(0))
+
+    def _count_lost(self, batch: pa.RecordBatch) -> None:
+        kinds = batch.column("kind").to_pylist()
+        self._add_lost("events", sum(kind not in DEFINITIONS for kind in kinds), self.last_error or "")
+        self._definitions_due = True  # those of the batch are still in memory
+
+    def _add_lost(self, what: str, count: int, why: str) -> None:
+        if count:
+            self.lost[what] = self.lost.get(what, 0) + count
+            self.last_error = why or self.last_error
+            self._facts_due = True
+
+    def _failed(self, error: OSError) -> None:
+        place = os.path.basename(str(error.filename or self.folder))
+        self.last_error = f"{error.strerror or type(error).__name__} ({place})"
+
+    def _ship(self, name: str) -> None:
+        if self._shipper is not None:
+            self._shipper.ship(name)
+
+    def _close_shipper(self) -> None:
+        if self._shipper is None:
+            return
+        left = self._shipper.close()
+        if not left:
+            shutil.rmtree(os.path.dirname(os.path.dirname(self.folder)), ignore_errors=True)
+            return
+        self._add_lost("files", len(left), f"{self._shipper.last_error}; they are kept in {self.folder}")
 
 
-def write_part(path: str, batches: list[pa.RecordBatch]) -> None:
-    """Write ``batches`` as one Parquet file, visible only when complete. Raises OSError or ArrowException."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".part-", suffix=".tmp", dir=os.path.dirname(path))
-    os.close(descriptor)
-    try:
-        pq.write_table(
-            pa.Table.from_batches(batches, schema=EVENT_SCHEMA),
-            temporary,
-            compression="zstd",
-            use_dictionary=list(DICTIONARY_COLUMNS),
-            column_encoding={"time_ns": "DELTA_BINARY_PACKED", "duration_ns": "DELTA_BINARY_PACKED"},
-        )
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+def _size(batches: Sequence[pa.RecordBatch]) -> int:
+    return sum(batch.nbytes for batch in batches)
