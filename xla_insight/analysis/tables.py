@@ -26,7 +26,7 @@ QUERIES = {
     "syncs": f"select {_CUT_COLUMNS} from syncs order by process, time_ns",
     "compiles": "select process, step, time_ns, duration_ns, thread, graph, trigger, sentence, cut_ns, site"
     " from compiles order by process, time_ns",
-    "executions": "select process, step, time_ns, duration_ns, graph, outcome from executions"
+    "executions": "select process, step, time_ns, duration_ns, graph, trigger, outcome from executions"
     " order by process, time_ns",
     "reads": "select process, step, time_ns, duration_ns, thread, method, executions, compiles, site from reads"
     " order by process, time_ns",

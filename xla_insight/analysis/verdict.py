@@ -167,13 +167,15 @@ def _start_up(evidence: Evidence) -> Verdict | None:
     compile_s = evidence.host_s(HostState.COMPILE)
     if evidence.avoidable() or evidence.share(compile_s) < WAITING_SHARE:
         return None
-    return Verdict(
-        "nothing",
-        f"Nothing to remove: {numbers.plural(evidence.graphs.compiles, 'compile')} that a run like this needs took"
-        f" {numbers.duration(compile_s)}, {numbers.share(compile_s, evidence.time.wall_s)} of"
-        f" {numbers.duration(evidence.time.wall_s)}.",
-        0.0,
+    compiles = "the one compile" if evidence.graphs.compiles == 1 else f"the {evidence.graphs.compiles} compiles"
+    took = (
+        f"{numbers.share(compile_s, evidence.time.wall_s)} of this run is {compiles} it needs"
+        f" ({numbers.duration(compile_s)} of {numbers.duration(evidence.time.wall_s)})"
     )
+    beside = next((f for f in evidence.findings if f.severity is not Severity.INFO), None)
+    if beside is None:
+        return Verdict("nothing", f"Nothing to fix so far: {took}.", 0.0)
+    return Verdict("nothing", f"Too short to judge its speed: {took}. {beside.summary}", None)
 
 
 def _trace(evidence: Evidence) -> Verdict:

@@ -99,7 +99,8 @@ def _verdict(report: Report, terminal: bool) -> RenderableType:
     if report.verdict.saves_s:
         lines.append(Text(f"Removing it saves at most {numbers.duration(report.verdict.saves_s)}."))
     run = report.run
-    title = f"{_plain(run.id)} · {run.state}" if run.state != "ended" else _plain(run.id)
+    name = _plain(run.path.rstrip("/").rsplit("/", 1)[-1] or run.id)
+    title = f"{name} · {run.state}" if run.state != "ended" else name
     if terminal:
         return Panel(Group(*lines), title=Text(title), title_align="left", box=box.ROUNDED, padding=(0, 1))
     return Group(Text(title), *lines)

@@ -87,7 +87,7 @@ def test_names_from_a_recording_are_no_markup_and_no_escape_sequence() -> None:
     hostile = "[red]boo[/red] [/nope] \x1b[2J :smile:\nnext"
     finding = replace(REPORT.findings[0], summary=hostile, advice=hostile)
     report = replace(
-        REPORT, findings=(finding,), run=replace(REPORT.run, id="[bold]x"), verdict=Verdict("x", hostile, 1.0)
+        REPORT, findings=(finding,), run=replace(REPORT.run, path="runs/[bold]x"), verdict=Verdict("x", hostile, 1.0)
     )
     text = render_text(report, width=100)
     assert "[red]boo[/red] [/nope]" in text and "[bold]x" in text and ":smile:" in text

@@ -53,8 +53,7 @@ def _cuts(tables: RunTables, trigger: Trigger) -> pd.DataFrame:
 def _finding(context: Context, operations: dict[str, int], cuts: pd.DataFrame) -> Finding:
     sites = _places(context.tables, cuts)
     place = sites[0][0] if sites else NOWHERE
-    timed = cuts["duration_ns"].dropna()
-    cost_s = float(timed.sum()) / 1e9 if len(timed) and len(timed) == len(cuts) else None
+    cost_s = _waited_s(context.tables, cuts)
     total = sum(operations.values())
     return Finding(
         id="fallback",
@@ -71,6 +70,13 @@ def _finding(context: Context, operations: dict[str, int], cuts: pd.DataFrame) -
             "places": [{"file": p.site.file, "line": p.site.line, "cuts": n} for p, n in sites if p.site],
         },
     )
+
+
+def _waited_s(tables: RunTables, cuts: pd.DataFrame) -> float | None:
+    """Time from dispatch to ready of the graphs that these cuts ran: the host needs their values to go on."""
+    executions = tables["executions"]
+    waits = executions[executions["trigger"].isin(cuts["trigger"].unique())]["duration_ns"].dropna()
+    return float(waits.sum()) / 1e9 if len(waits) else None
 
 
 def _places(tables: RunTables, cuts: pd.DataFrame) -> list[tuple[Place, int]]:

@@ -14,7 +14,9 @@ def loader_error(context: Context) -> tuple[Finding, ...]:
         return ()
     found = []
     keyed = errors.assign(message=errors["message"].fillna(""), site=errors["site"].fillna(-1))
-    for (process, name, message, site), rows in keyed.groupby(["process", "exception", "message", "site"], observed=True):
+    for (process, name, message, site), rows in keyed.groupby(
+        ["process", "exception", "message", "site"], observed=True
+    ):
         place = context.tables.place(int(process), None if site < 0 else site)
         steps = len(context.tables.of("steps", int(process)))
         said = f"{name}: {message}" if message else str(name)
