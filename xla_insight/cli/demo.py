@@ -77,7 +77,7 @@ def _require_packages(missing: list[str], show: bool) -> None:
         raise MissingDependencyError(f'the demo trains a model and needs {names}: pip install "xla-insight[all]"')
     if show and importlib.util.find_spec("dash") is None:
         raise MissingDependencyError(
-            'the dashboard needs more packages: pip install "xla-insight[app]", or go without it: xla-insight demo --no-app'
+            'the dashboard needs more packages: pip install "xla-insight[app]" (or go without it: --no-app)'
         )
 
 

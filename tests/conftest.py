@@ -1,0 +1,89 @@
+"""What the whole suite shares: paths, the way to run the command line, and recordings made once.
+
+Recordings are made in child processes, so that no test process ever loads the framework by accident.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+TINY = ("--steps", "6", "--layers", "1", "--width", "32", "--batch-size", "4")
+"""Options of the demo's script: as few and as small steps as still recompile."""
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without settings of the recorder or the framework that the caller may have."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("XLA_", "PT_XLA_", "PJRT_"))}
+    return {**kept, "PJRT_DEVICE": "CPU", "TOKENIZERS_PARALLELISM": "false", "PYTHONIOENCODING": "utf-8"}
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recorded run and what its recording printed."""
+
+    path: Path
+    output: str
+    errors: str
+
+
+CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def _command_line(*words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "xla_insight", *map(str, words)],
+        cwd=cwd,
+        env=clean_environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="session")
+def repository() -> Path:
+    """The root of the source tree."""
+    return REPOSITORY
+
+
+@pytest.fixture(scope="session")
+def command_line() -> CommandLine:
+    """Runs ``xla-insight`` with the given words in a child process and returns what it printed and its status."""
+    return _command_line
+
+
+@pytest.fixture(scope="session")
+def trainer_run(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+    """A tiny Hugging Face Trainer run, recorded by ``xla-insight run``. Shared: read it, never change it."""
+    pytest.importorskip("torch_xla")
+    path = tmp_path_factory.mktemp("recorded") / "trainer"
+    script = REPOSITORY / "xla_insight" / "runner" / "demo_train.py"
+    done = _command_line("run", "--out", path, script, *TINY)
+    assert done.returncode == 0, done.stderr
+    return Recording(path, done.stdout, done.stderr)
+
+
+def _has_browser() -> bool:
+    browsers = ("chromium", "chromium-browser", "google-chrome")
+    return shutil.which("chromedriver") is not None and any(shutil.which(name) for name in browsers)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip browser tests where there is no browser; CI must have one."""
+    if _has_browser() or os.environ.get("CI") == "true":
+        return
+    skip = pytest.mark.skip(reason="no Chromium with chromedriver on this machine")
+    for item in items:
+        if REPOSITORY / "tests" / "browser" in item.path.parents:
+            item.add_marker(skip)
