@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from xla_insight.cli.output import standard_output
-from xla_insight.errors import QueryError
+from xla_insight.errors import UsageError
 
 if TYPE_CHECKING:
-    import duckdb
+    import pandas as pd
 
 TABLE_ROWS = 500
-_TABLES = (
-    "select table_name as \"table\", string_agg(column_name, ', ' order by column_index) as columns"
-    " from duckdb_columns() where not internal group by table_name order by table_name"
+_COLUMNS = (
+    "select table_name, string_agg(column_name, ', ' order by column_index) as columns from duckdb_columns()"
+    " where not internal group by table_name"
 )
 
 
@@ -40,39 +40,39 @@ def sql_command(
     output: Annotated[Format, typer.Option("--format", "-f", help="How to write the rows.")] = Format.TABLE,
 ) -> None:
     """Query the tables of a run: steps, syncs, compiles, executions, reads, graphs, inputs, counters, events …"""
-    import duckdb
-
-    from xla_insight.report.table import write_csv, write_json
+    from xla_insight.report.table import write_csv, write_json, write_table
     from xla_insight.store.reader import open_run
+    from xla_insight.store.views import TABLES
 
     opened = open_run(run)
-    try:
-        result = opened.connection.execute(query if query is not None else _TABLES)
-        columns = [str(column[0]) for column in result.description or ()]
+    if query is None:
+        known = dict(_rows(opened.sql(_COLUMNS)))
         with standard_output() as stream:
-            if output is Format.CSV:
-                write_csv(columns, _rows(result), stream)
-            elif output is Format.JSON:
-                write_json(columns, _rows(result), stream)
-            else:
-                _write_limited(columns, result, stream, whole=query is None)
-    except duckdb.Error as error:
-        raise QueryError(str(error)) from error
-
-
-def _rows(result: duckdb.DuckDBPyConnection) -> Iterator[tuple[Any, ...]]:
-    while rows := result.fetchmany(10_000):
-        yield from rows
-
-
-def _write_limited(columns: list[str], result: duckdb.DuckDBPyConnection, stream: Any, *, whole: bool) -> None:
-    from xla_insight.report.table import write_table
-
-    if whole:
-        for table, names in result.fetchall():
-            stream.write(f"{table}({names})\n")
+            stream.writelines(f"{name}({known[name]})\n" for name in TABLES if name in known)
         return
-    rows = result.fetchmany(TABLE_ROWS + 1)
-    write_table(columns, rows[:TABLE_ROWS], stream)
-    if len(rows) > TABLE_ROWS:
-        stream.write(f"only the first {TABLE_ROWS} rows; use --format csv or a limit for all\n")
+    if not query.strip():
+        raise UsageError("the query is empty; leave it out to see the tables")
+    frame = opened.sql(query)
+    columns = [str(name) for name in frame.columns]
+    with standard_output() as stream:
+        if output is Format.CSV:
+            write_csv(columns, _rows(frame), stream)
+        elif output is Format.JSON:
+            write_json(columns, _rows(frame), stream)
+        else:
+            write_table(columns, list(_rows(frame.head(TABLE_ROWS))), stream)
+            if len(frame) > TABLE_ROWS:
+                stream.write(f"only the first {TABLE_ROWS} of {len(frame)} rows; use --format csv or json for all\n")
+
+
+def _rows(frame: pd.DataFrame) -> Iterable[tuple[Any, ...]]:
+    """Rows as Python values, None for what is missing; whole numbers stay whole beside missing ones."""
+    return zip(*(_values(frame.iloc[:, number]) for number in range(frame.shape[1])), strict=True)
+
+
+def _values(column: pd.Series[Any]) -> list[Any]:
+    missing = column.isna()
+    if column.dtype.kind == "f" and missing.any() and (column[~missing] % 1 == 0).all():
+        column = column.astype("Int64")
+    values = column.astype(object)
+    return values.where(~missing, None).tolist()  # type: ignore[no-any-return]

@@ -79,7 +79,10 @@ def _is_missing(value: Any) -> bool:
 
 
 def _scalar(value: Any) -> Any:
-    return value.hex() if isinstance(value, bytes | bytearray) else value
+    """Bytes as hex, lists of the database as Python lists."""
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _json_value(value: Any) -> Any:

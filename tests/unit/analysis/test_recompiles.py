@@ -76,7 +76,7 @@ def test_a_second_graph_says_what_is_known(tables: Make, at_line: At) -> None:
     assert unknown.severity is Severity.WARNING and not unknown.expected
     assert unknown.summary == (
         "4 more graphs compiled at train.py:18 after the first; now 7 inputs, before 6 (it changed in 1 of 4) and"
-        " 2 outputs as before."
+        " as many outputs as the graph before."
     )
     assert unknown.steps == (1, 2, 3, 4) and unknown.graphs == ("b", "c", "d", "e")
 

@@ -39,10 +39,11 @@ def _entry(rule: Rule, members: Sequence[Compile], history: History, wall_s: flo
     first = members[0]
     compile_s = sum(m.compile_ns or 0 for m in members) / 1e9
     families = [history.families[key] for key in {m.family for m in members}]
+    severity = _severity(rule, len(members), compile_s, families, wall_s)
     return Recompile(
         cause=rule.cause,
         expected=rule.expected,
-        severity=_severity(rule, len(members), compile_s, families, wall_s),
+        severity=severity,
         count=len(members),
         compile_s=compile_s,
         steps=tuple(sorted({m.step for m in members if m.step is not None})),
@@ -50,7 +51,7 @@ def _entry(rule: Rule, members: Sequence[Compile], history: History, wall_s: flo
         user_site=first.place.user_site,
         trigger=first.trigger,
         summary=rule.summary(members, numbers.where(first.place.site, first.place.user_site)),
-        advice=rule.advice(members),
+        advice="" if severity is Severity.INFO else rule.advice(members),
         root={},
         graphs=tuple(dict.fromkeys(m.graph for m in members if m.graph is not None)),
     )

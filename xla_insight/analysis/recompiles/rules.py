@@ -133,10 +133,20 @@ def rule_for(compile_: Compile) -> Rule:
 
 def _what_moved(members: Sequence[Compile]) -> str:
     pairs = [(m.earlier, m) for m in members if m.earlier is not None]
-    inputs = _moved("inputs", [(earlier.inputs, now.inputs) for earlier, now in pairs])
-    outputs = _moved("outputs", [(earlier.outputs, now.outputs) for earlier, now in pairs])
-    parts = [part for part in (inputs, outputs) if part]
+    inputs = [(earlier.inputs, now.inputs) for earlier, now in pairs]
+    outputs = [(earlier.outputs, now.outputs) for earlier, now in pairs]
+    same = [_unmoved("input", inputs), _unmoved("output", outputs)]
+    if all(same):
+        return f"{same[0]} and {same[1]}, as before"
+    parts = [moved for name, counts in (("inputs", inputs), ("outputs", outputs)) if (moved := _moved(name, counts))]
     return " and ".join(parts) or "the numbers of inputs and outputs were not recorded"
+
+
+def _unmoved(noun: str, pairs: Sequence[tuple[int | None, int | None]]) -> str:
+    """The one count that all graphs have; empty when there is none."""
+    values = {value for pair in pairs for value in pair}
+    value = values.pop() if len(values) == 1 else None
+    return "" if value is None else numbers.plural(value, noun)
 
 
 def _moved(name: str, pairs: Sequence[tuple[int | None, int | None]]) -> str:
@@ -145,7 +155,6 @@ def _moved(name: str, pairs: Sequence[tuple[int | None, int | None]]) -> str:
         return ""
     changed = [pair for pair in pairs if pair[0] != pair[1]]
     if not changed:
-        values = {now for _, now in pairs}
-        return f"{values.pop()} {name} as before" if len(values) == 1 else f"as many {name} as the graph before"
+        return f"as many {name} as the graph before"
     times = "" if len(pairs) == 1 else f" (it changed in {len(changed)} of {len(pairs)})"
     return f"now {changed[0][1]} {name}, before {changed[0][0]}{times}"
