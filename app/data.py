@@ -28,6 +28,14 @@ _PATIENCE = 3.0
 """While a run records, it is read again after this many times the time that reading it took."""
 
 
+_EXECUTED = "select distinct process, step, graph from executions where graph is not null and step is not null"
+_SOURCES = """
+select distinct file, line, source from sites where file is not null and line is not null and source is not null
+union select distinct user_file, user_line, user_source from sites
+where user_file is not null and user_line is not null and user_source is not null
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class ProcessLabel:
     """A recorded process as a person tells it apart from the others."""
@@ -47,6 +55,8 @@ class RunView:
     graphs: pd.DataFrame
     executed: pd.DataFrame
     """Distinct (process, step, graph) of all executions."""
+    sources: dict[tuple[str, int], str]
+    """The text of lines of code as they were when recorded, by file and line."""
     processes: tuple[ProcessLabel, ...]
     """Those that have steps."""
     names: tuple[str, ...]
@@ -159,28 +169,31 @@ def _read_or_explain(read: Callable[[RunEntry], RunView], entry: RunEntry) -> Ru
 
 def read_run(entry: RunEntry) -> RunView:
     """Open and analyse a run."""
-    run = open_run(str(entry.path))
-    steps = step_table(run)
-    executed = run.sql(
-        "select distinct process, step, graph from executions where graph is not null and step is not null"
-    )
-    endings = run.sql("select detail from marks where name = 'exception' and detail is not null")
-    by_process = {
-        int(str(process)): rows.sort_values("step", ignore_index=True) for process, rows in steps.groupby("process")
-    }
-    return RunView(
-        entry=entry,
-        report=analyze(run),
-        steps=by_process,
-        graphs=graph_table(run),
-        executed=executed,
-        processes=tuple(
-            ProcessLabel(process.index, f"rank {process.rank} · process {process.index}")
-            for process in run.processes
-            if process.index in by_process
-        ),
-        names=rank_graphs(steps),
-        problems=tuple(run.problems),
-        exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
-        read_unix_s=time.time(),
-    )
+    with open_run(str(entry.path)) as run:
+        steps = step_table(run)
+        by_process = {
+            int(str(process)): rows.sort_values("step", ignore_index=True) for process, rows in steps.groupby("process")
+        }
+        endings = run.sql("select detail from marks where name = 'exception' and detail is not null")
+        return RunView(
+            entry=entry,
+            report=analyze(run),
+            steps=by_process,
+            graphs=graph_table(run),
+            executed=run.sql(_EXECUTED),
+            sources=_sources(run.sql(_SOURCES)),
+            processes=tuple(
+                ProcessLabel(process.index, f"rank {process.rank} · process {process.index}")
+                for process in run.processes
+                if process.index in by_process
+            ),
+            names=rank_graphs(steps),
+            problems=tuple(run.problems),
+            exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
+            read_unix_s=time.time(),
+        )
+
+
+def _sources(lines: pd.DataFrame) -> dict[tuple[str, int], str]:
+    """The text of each recorded line of code."""
+    return {(str(row.file), int(row.line)): str(row.source) for row in lines.itertuples()}

@@ -19,7 +19,7 @@ Content: TypeAlias = Any
 
 SEVERITY_SHAPES = {Severity.CRITICAL: "◆", Severity.WARNING: "▲", Severity.INFO: "○"}
 INFERRED_NOTE = "~ marks a number worked out from others instead of measured."
-_LONG_NAME = 48
+_LONG_NAME, _LONG_PLACE = 48, 40
 
 
 def key_figure(word: str, value: str, note: str = "", hint: str = "") -> html.Div:
@@ -41,7 +41,7 @@ def code_place(site: Site | None) -> Content:
     if site is None or not site.file:
         return html.Span("", className="place")
     return html.Span(
-        numbers.place(site.file, site.line),
+        middle(numbers.place(site.file, site.line), _LONG_PLACE),
         className="place",
         title=f"{site.file}:{site.line} in {site.function}",
     )

@@ -101,7 +101,9 @@ def layout() -> dmc.MantineProvider:
     )
     body = html.Main(id=Shell.BODY, className="page")
     return dmc.MantineProvider(
-        [dcc.Location(id=Shell.LOCATION), *stores, *timers, header, body], theme=_THEME, defaultColorScheme="auto"
+        [dcc.Location(id=Shell.LOCATION, refresh="callback-nav"), *stores, *timers, header, body],
+        theme=_THEME,
+        defaultColorScheme="auto",
     )
 
 

@@ -44,6 +44,14 @@ window.dash_clientside = window.dash_clientside || {};
   });
 })();
 
+// What goes into an exported file: numbers as numbers, columns with their unit, and no text that a spreadsheet would run.
+window.dashAgGridFunctions = window.dashAgGridFunctions || {};
+window.dashAgGridFunctions.plainCell = ({ value }) => {
+  if (value === null || value === undefined) return "";
+  return typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+};
+window.dashAgGridFunctions.plainHeader = ({ column }) => column.getColId();
+
 window.dashMantineFunctions = window.dashMantineFunctions || {};
 window.dashMantineFunctions.renderRun = function ({ option, checked }) {
   const text = (className, content) => window.React.createElement("span", { className }, content);

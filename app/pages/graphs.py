@@ -110,7 +110,11 @@ def _grid(address: Address) -> dag.AgGrid:
             "enableCellTextSelection": True,
             "ensureDomOrder": True,
         },
-        csvExportParams={"fileName": "graphs.csv"},
+        csvExportParams={
+            "fileName": "graphs.csv",
+            "processCellCallback": {"function": "plainCell(params)"},
+            "processHeaderCallback": {"function": "plainHeader(params)"},
+        },
         className="grid",
         style={"height": f"{_GRID_MOST_PX}px"},
     )
@@ -175,6 +179,7 @@ def _row(record: dict[Any, Any]) -> dict[str, Any]:
             value = value / column.divide if column.divide != 1 else value
         row[column.field] = value
         row[f"{column.field}_text"] = _text(column, value)
+    row["graph_text"] = record.get("short") or row["graph_text"]
     return row
 
 
@@ -198,8 +203,7 @@ def _site(record: dict[Any, Any], prefix: str) -> Site | None:
     file, line = _plain(record.get(f"{prefix}file")), _plain(record.get(f"{prefix}line"))
     if not file:
         return None
-    function = _plain(record.get(f"{prefix}function")) or ""
-    return Site(str(file), int(line or 0), str(function), str(_plain(record.get(f"{prefix}source")) or ""))
+    return Site(str(file), int(line or 0), str(_plain(record.get(f"{prefix}function")) or ""))
 
 
 def head(selected: Shown) -> list[Any]:
@@ -243,7 +247,7 @@ def detail(selected: Shown, graph: str) -> html.Div:
     facts.append(_fact("steps", numbers.count(steps), "Steps of this process that ran it"))
     title = [html.Code(parts.middle(graph, 20), className="hash", title=graph), parts.copy_button(graph)]
     code = [
-        _code(word, site)
+        _code(word, site, view.sources.get((site.file, site.line), ""))
         for word, prefix in (("cut at", ""), ("your line", "user_"))
         if (site := _site(record, prefix))
     ]
@@ -258,12 +262,12 @@ def _fact(word: str, text: str, hint: str) -> html.Div:
     return html.Div([html.Dt(word), html.Dd(text)], title=hint)
 
 
-def _code(word: str, site: Site) -> html.Div:
+def _code(word: str, site: Site, source: str) -> html.Div:
     """A named line: where it is and what it says, as it was when recorded."""
     head = html.Div(
         [html.Span(word, className="quiet"), parts.code_place(site), html.Span(site.function, className="quiet")]
     )
-    return html.Div([head, html.Pre(site.source.strip()) if site.source.strip() else None], className="code")
+    return html.Div([head, html.Pre(source.strip()) if source.strip() else None], className="code")
 
 
 def register(app: Dash, library: Library) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from dash import Dash, Input, Output, html
 
-from xla_insight.facts.report import Finding, Quality, Recompile, Report
+from xla_insight.facts.report import Finding, Quality, Recompile, Report, Severity
 from xla_insight.report import numbers
 
 from .. import messages, parts, strip
@@ -20,6 +20,7 @@ from ..scope import shown
 from .page import Page
 
 _SHOWN_COSTS = 12
+_WORDS = {"unknown": "recompile of unknown cause", "host_sync": "value read"}
 
 
 def layout(_address: Address) -> html.Div:
@@ -87,7 +88,7 @@ def key_figures(report: Report) -> html.Dl:
             parts.key_figure(
                 "overlap",
                 numbers.percent(time.overlap_pct, inferred=inferred),
-                "of host work behind the device",
+                "of host work behind the device" if time.overlap_pct is not None else "not measured",
                 _hint(time.overlap_pct, "it was not recorded when the device was busy", inferred),
             ),
             parts.key_figure(
@@ -113,7 +114,7 @@ def _hint(value: float | None, why_absent: str, inferred: bool) -> str:
 def costs(report: Report) -> html.Section:
     """What costs most: recompiles and findings, dearest first."""
     entries: list[Recompile | Finding] = [*report.recompiles, *report.findings]
-    ranked = sorted(entries, key=lambda entry: (-(_cost(entry) or 0.0), -entry.count))
+    ranked = sorted(entries, key=_rank)
     if not ranked:
         return parts.section("What costs most", html.P("Nothing was found that costs time.", className="lead"))
     rows = [_cost_row(place, entry, report.time.wall_s) for place, entry in enumerate(ranked[:_SHOWN_COSTS], 1)]
@@ -124,6 +125,12 @@ def costs(report: Report) -> html.Section:
     return parts.section("What costs most", html.Table([heading, html.Tbody(rows)], className="costs"), *more)
 
 
+def _rank(entry: Recompile | Finding) -> tuple[bool, float, int]:
+    """Dearest first; what is critical without a known cost (training that stopped early) before all else."""
+    cost = _cost(entry)
+    return not (cost is None and entry.severity is Severity.CRITICAL), -(cost or 0.0), -entry.count
+
+
 def _cost(entry: Recompile | Finding) -> float | None:
     return entry.compile_s if isinstance(entry, Recompile) else entry.cost_s
 
@@ -132,7 +139,7 @@ def _cost_row(place: int, entry: Recompile | Finding, wall_s: float) -> html.Tr:
     cost = _cost(entry)
     name = entry.cause if isinstance(entry, Recompile) else entry.id
     expected = isinstance(entry, Recompile) and entry.expected
-    word = f"{name.replace('_', ' ')}{', expected' if expected else ''}"
+    word = f"{_WORDS.get(name) or name.replace('_', ' ')}{', expected' if expected else ''}"
     unit = "compile" if isinstance(entry, Recompile) else "time"
     where = entry.user_site or entry.site
     return html.Tr(
@@ -153,6 +160,8 @@ def _cost_row(place: int, entry: Recompile | Finding, wall_s: float) -> html.Tr:
 def _where(entry: Recompile | Finding, where: Any) -> list[Any]:
     """The user's line first, and the library's line when the trouble is raised there."""
     lines = [parts.code_place(where)]
+    if where is not None and where.source.strip():
+        lines.append(parts.long_text(where.source.strip(), 40, "source-line"))
     if entry.site is not None and entry.site != where:
         lines.append(html.Span(["in ", parts.code_place(entry.site)], className="within"))
     return lines

@@ -138,7 +138,8 @@ def _figure(bins: StepBins, canvas: Canvas, rows: _Rows) -> go.Figure:
             "anchor": "y3" if rows.with_time else "y2",
             "title": {"text": "step", "standoff": 6, "font": {"size": 12}},
             "tickformat": ",d",
-            "nticks": max(3, canvas.columns // 110),
+            "tick0": 0,
+            "dtick": _whole_tick(span[1] - span[0], max(3, canvas.columns // 110)),
             "showgrid": False,
             "zeroline": False,
             "ticks": "outside",
@@ -369,6 +370,13 @@ def _draw_probe(figure: go.Figure, bins: StepBins, canvas: Canvas, axis: str) ->
             hoverinfo="text",
         )
     )
+
+
+def _whole_tick(span: float, wanted: int) -> int:
+    """A round whole number of steps between ticks: a step has no half."""
+    rough = max(1.0, span / wanted)
+    magnitude = 10 ** math.floor(math.log10(rough))
+    return int(next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= rough))
 
 
 def _nice_ticks(top: float, wanted: int) -> list[float]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ from xla_insight.facts.report import HostState
 from xla_insight.report.figures_bins import NO_GRAPH, bin_steps, rank_graphs
 
 
-def step_frame(graphs: list[str | None], duration_ns: int = 100, *, busy: bool = True) -> pd.DataFrame:
+def step_frame(graphs: Sequence[str | None], duration_ns: int = 100, *, busy: bool = True) -> pd.DataFrame:
     """A step table: one row a step, all of one length; a step of a graph not seen before has a compile of 50 ns."""
     count = len(graphs)
     first = [graph is not None and graph not in graphs[:at] for at, graph in enumerate(graphs)]

@@ -1,0 +1,202 @@
+"""Pages and what is shown instead of them: sentences first, figures with units, recorded texts as texts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dash.development.base_component import Component
+from xla_insight_app import legends, messages, shell, strip
+from xla_insight_app.address import Address
+from xla_insight_app.data import Library
+from xla_insight_app.ids import Route, Strip
+from xla_insight_app.pages import PAGES, graphs, overview
+from xla_insight_app.pages.graphs import COLUMNS
+from xla_insight_app.scope import Scope, Shown, resolve
+
+from tests.app.recordings import USUAL, Recording, graph_hash, write_run
+from xla_insight.facts.report import Severity
+from xla_insight.report import numbers
+
+
+def text_of(content: Any) -> str:
+    """All text of a component tree, in order."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list | tuple):
+        return " ".join(text_of(part) for part in content)
+    return text_of(getattr(content, "children", None) or "") if isinstance(content, Component) else ""
+
+
+@pytest.fixture
+def selected(tmp_path: Path) -> Shown:
+    """A run of 40 steps with four graphs."""
+    write_run(tmp_path / "run", 40)
+    return Shown(Library(tmp_path).view("run"), 0)
+
+
+def test_overview_leads_with_the_verdict(selected: Shown) -> None:
+    report = selected.view.report
+    head = overview.head(report, [])
+    assert head[0].children == report.verdict.summary
+    assert type(head[0]).__name__ == "H1"
+
+
+def test_key_figures_have_units_and_marks(selected: Shown) -> None:
+    text = text_of(overview.key_figures(selected.view.report))
+    assert "wall time 5.18 s 40 steps" in text
+    assert "compiles 4 2 s" in text
+    assert "device busy ~" in text
+    assert "value reads 40" in text
+
+
+def test_what_was_not_measured_is_not_zero(selected: Shown) -> None:
+    report = selected.view.report
+    unknown = replace(report, time=replace(report.time, device_busy_s=None, overlap_pct=None))
+    text = text_of(overview.key_figures(unknown))
+    assert "device busy n/a" in text
+    assert "overlap n/a" in text
+
+
+def test_costs_are_ranked_and_named(selected: Shown) -> None:
+    table = overview.costs(selected.view.report)
+    rows = table.children[1].children[1].children
+    cost = [text_of(row.children[2]) for row in rows]
+    assert cost[0] == numbers.duration(2.36)
+    assert "Value read".lower() in text_of(rows[0].children[1]).lower()
+    assert "transformers/masking_utils.py:354" in text_of(rows[0].children[5])
+    assert rows[-1].className == "expected"
+
+
+def test_critical_without_a_cost_comes_first(selected: Shown) -> None:
+    report = selected.view.report
+    stopped = replace(report.findings[0], id="loader_error", cost_s=None, severity=Severity.CRITICAL)
+    table = overview.costs(replace(report, findings=(*report.findings, stopped)))
+    assert "loader error" in text_of(table.children[1].children[1].children[0])
+
+
+def test_graph_rows_hold_values_and_their_texts(selected: Shown) -> None:
+    rows = {row["graph"]: row for row in graphs.rows_of(selected)}
+    usual = rows[USUAL]
+    assert usual["executions"] == 36
+    assert (usual["compile_s"], usual["compile_s_text"]) == (0.5, "500 ms")
+    assert usual["device_s_text"].startswith("~")
+    assert (usual["temporary_bytes"], usual["temporary_bytes_text"]) == (None, "n/a")
+    assert usual["place_text"] == "train.py:31"
+    json.dumps(list(rows.values()))
+    for column in COLUMNS:
+        assert f"{column.field}_text" in usual
+
+
+def test_a_range_of_steps_narrows_the_graphs(selected: Shown) -> None:
+    within = replace(selected, steps=(0, 9))
+    assert {row["graph"] for row in graphs.rows_of(within)} == {USUAL, graph_hash(1)}
+    assert "2 graphs that ran in steps 0 to 9" in text_of(graphs.head(within))
+
+
+def test_detail_of_a_graph(selected: Shown) -> None:
+    text = text_of(graphs.detail(selected, USUAL))
+    assert "loss = step(batch)" in text
+    assert "executions 36" in text
+    assert "This run has no graph nothing" in text_of(graphs.detail(selected, "nothing"))
+
+
+def test_table_state_comes_from_the_address() -> None:
+    address = Address(sort="hits:asc", filter='{"hits": {"type": "equals", "filter": 1}, "evil": {}}')
+    grid = graphs._grid(address)
+    assert {column["field"]: column["sort"] for column in grid.columnDefs if "sort" in column} == {"hits": "asc"}
+    assert grid.filterModel == {"hits": {"type": "equals", "filter": 1}}
+    for nonsense in ("[1]", "{", "3", None):
+        assert graphs._filter_model(nonsense) == {}
+
+
+def test_graphs_never_use_markup_for_cells() -> None:
+    definitions = json.dumps(graphs._grid(Address()).columnDefs)
+    assert "markdown" not in definitions
+    assert "cellRenderer" not in definitions
+    assert not getattr(graphs._grid(Address()), "dangerously_allow_code", False)
+
+
+def test_state_legend_accounts_for_all_time(selected: Shown) -> None:
+    text = text_of(legends.state_legend(selected, strip.scheme_of({})))
+    assert "time of all steps" in text
+    assert "compile 2 s, 38 %" in text
+    assert "device busy ~2.4 s" in text
+    one = text_of(legends.state_legend(replace(selected, steps=(3, 3)), strip.scheme_of({"scheme": "dark"})))
+    assert "time of these steps" in one
+    assert "compile" not in one
+
+
+def test_graph_legend_links_select_and_release(selected: Shown) -> None:
+    address = Address(run="run", graph=graph_hash(2))
+    legend = legends.graph_legend(selected, strip.scheme_of({}), address, Route.OVERVIEW)
+    links = legend.children[1].children
+    assert links[0].href == f"/?run=run&graph={USUAL}"
+    chosen = next(link for link in links if "chosen" in link.className)
+    assert chosen.href == "/?run=run"
+
+
+@pytest.mark.parametrize(
+    ("trigger", "dragged", "typed", "steps"),
+    [
+        (Strip.FIGURE, {"xaxis.range[0]": 99.6, "xaxis.range[1]": 200.4}, None, (100, 200)),
+        (Strip.FIGURE, {"xaxis.range[0]": -3.0, "xaxis.range[1]": 4.0}, None, (0, 4)),
+        (Strip.FIGURE, {"xaxis.autorange": True}, None, None),
+        (Strip.FIGURE, {"autosize": True}, None, (1, 2)),
+        (Strip.RANGE, None, "7-9", (7, 9)),
+        (Strip.RANGE, None, "", None),
+        (Strip.RANGE, None, "nonsense", (1, 2)),
+        (Strip.RESET, None, "7-9", None),
+    ],
+)
+def test_ways_to_select_steps(trigger: str, dragged: Any, typed: Any, steps: Any) -> None:
+    assert strip._selection(trigger, Address(steps=(1, 2)), dragged, typed) == Address(steps=steps)
+
+
+def test_scope_of_an_address(tmp_path: Path) -> None:
+    library = Library(tmp_path)
+    assert resolve(library, Address()) == Scope()
+    write_run(tmp_path / "run", 3)
+    scope = resolve(library, Address())
+    assert (scope.run, scope.process, scope.steps, scope.state) == ("run", 0, 3, "ended")
+    assert Scope.from_json(json.loads(json.dumps(scope.to_json()))) == scope
+    assert not scope.live
+    gone = resolve(library, Address(run="../run"))
+    assert gone.state == "gone"
+    assert gone.trouble
+
+
+def test_instead_of_a_page(tmp_path: Path) -> None:
+    assert "xla-insight run" in text_of(messages.instead_of_page(Scope(), tmp_path))
+    trouble = Scope(run="a", state="broken", trouble="It broke. Record again.")
+    assert "It broke. Record again." in text_of(messages.instead_of_page(trouble, tmp_path))
+    begun = Scope(run="a", process=None, state="recording", steps=0)
+    assert "no step has ended yet" in text_of(messages.instead_of_page(begun, tmp_path))
+    assert "prof.step()" in text_of(messages.instead_of_page(replace(begun, state="ended"), tmp_path))
+    assert messages.instead_of_page(replace(begun, steps=1), tmp_path) is None
+
+
+def test_a_crash_is_said(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "run")
+    recording.step()
+    recording.step()
+    recording.flush()
+    view = Library(tmp_path).view("run")
+    crashed = replace(view, entry=replace(view.entry, state="crashed"), exceptions=("ValueError: no",))
+    text = text_of(messages.notices(crashed))
+    assert "after step 1" in text
+    assert "ValueError: no" in text
+
+
+def test_navigation_lists_pages_that_exist() -> None:
+    assert [page.word for page in PAGES] == ["Overview", "Graphs"]
+    assert len({page.route for page in PAGES}) == len(PAGES)
+    for page in PAGES:
+        json.dumps(page.layout(Address()).to_plotly_json(), default=lambda part: part.to_plotly_json())
+
+
+def test_every_state_has_a_word() -> None:
+    assert all(shell.STATE_WORDS[state] for state in shell.RunState)
