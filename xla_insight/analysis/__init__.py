@@ -41,7 +41,7 @@ def analyze(run: Run | str | Path) -> Report:
     main = tables.main_process()
     graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
     facts = _run_facts(opened, tables, main)
-    recompiles = recompile_entries(build_history(tables), graphs.compiles, time.wall_s)
+    recompiles = recompile_entries(build_history(tables), graphs.compiles, time.wall_s * facts.processes)
     findings = all_findings(Context(tables, graphs, steps, time, main))
     return Report(
         run=facts,

@@ -41,8 +41,12 @@ class Evidence:
     time: TimeFacts
 
     def share(self, seconds: float | None) -> float:
-        """Share (0 to 1) of wall time; 0 when unknown."""
+        """Share (0 to 1) of the main process's wall time; 0 when unknown."""
         return (seconds or 0.0) / self.time.wall_s if self.time.wall_s > 0 else 0.0
+
+    def each(self, seconds: float) -> float:
+        """What a sum over all processes is for one of them, on average."""
+        return seconds / max(1, self.run.processes)
 
     def avoidable(self) -> tuple[Recompile, ...]:
         """Recompile entries that are neither expected nor harmless."""
@@ -92,7 +96,7 @@ def _removable(evidence: Evidence) -> Verdict | None:
 
 def _compile(evidence: Evidence) -> Verdict | None:
     entries = evidence.avoidable()
-    seconds = sum(entry.compile_s for entry in entries)
+    seconds = evidence.each(sum(entry.compile_s for entry in entries))
     if evidence.share(seconds) < COMPILE_SHARE:
         return None
     count = sum(entry.count for entry in entries)
@@ -117,7 +121,7 @@ def _input(evidence: Evidence) -> Verdict | None:
 
 def _host_sync(evidence: Evidence) -> Verdict | None:
     found = evidence.loud("host_sync")
-    seconds = sum(f.cost_s or 0.0 for f in found)
+    seconds = evidence.each(sum(f.cost_s or 0.0 for f in found))
     device_idle = 1 - evidence.share(evidence.time.device_busy_s)
     if evidence.share(seconds) < HOST_SYNC_SHARE or device_idle < 1 - DEVICE_SHARE:
         return None
@@ -167,9 +171,8 @@ def _start_up(evidence: Evidence) -> Verdict | None:
     compile_s = evidence.host_s(HostState.COMPILE)
     if evidence.avoidable() or evidence.share(compile_s) < WAITING_SHARE:
         return None
-    compiles = "the one compile" if evidence.graphs.compiles == 1 else f"the {evidence.graphs.compiles} compiles"
     took = (
-        f"{numbers.share(compile_s, evidence.time.wall_s)} of this run is {compiles} it needs"
+        f"{numbers.share(compile_s, evidence.time.wall_s)} of this run went into compiles that it needs"
         f" ({numbers.duration(compile_s)} of {numbers.duration(evidence.time.wall_s)})"
     )
     beside = next((f for f in evidence.findings if f.severity is not Severity.INFO), None)

@@ -136,9 +136,9 @@ def _overlap(report: Report) -> str:
 
 
 def _host_line(report: Report) -> Iterator[RenderableType]:
-    """Host states by share, largest first."""
+    """Host states by share, largest first; those below 1 % are left to --json."""
     wall = report.time.wall_s
-    shares = sorted(((s, state) for state, s in report.time.host.items() if s > 0), reverse=True)
+    shares = sorted(((s, state) for state, s in report.time.host.items() if s >= 0.01 * wall), reverse=True)
     if wall > 0 and shares:
         inferred = _INFERRED_STATES if report.time.quality is Quality.INFERRED else ()
         listed = ", ".join(
@@ -165,7 +165,7 @@ def _entry(rank: int, entry: _Entry, report: Report) -> RenderableType:
     word = "expected" if expected else str(entry.severity)
     cost = numbers.duration(cost_s)
     if cost_s is not None and report.time.wall_s > 0:
-        cost += f", {numbers.share(cost_s, report.time.wall_s)}"
+        cost += f", {numbers.share(cost_s, report.time.wall_s * max(1, report.run.processes))}"
     style = _STYLES[entry.severity]
     head = Text.assemble(
         (f"{_SHAPES[entry.severity]} {word}", style),

@@ -100,7 +100,24 @@ def test_reads_while_saving_are_a_checkpoint_stall(context: Make, stepped: Steps
     assert not found(made, "host_sync")
     (finding,) = found(made, "checkpoint_stall")
     assert (finding.count, finding.cost_s, finding.severity) == (4, 0.08, Severity.WARNING)
-    assert "4 reads while saving" in finding.summary
+    assert "4 checkpoints with 4 copies" in finding.summary and "4 copies had to run" in finding.summary
+
+
+def test_moving_a_module_to_the_host_is_saving(context: Make, stepped: Steps) -> None:
+    site = Site("/home/me/train.py", 16, "<module>", "")
+    stack = (("/lib/site-packages/torch/nn/modules/module.py", 900, "_apply"), ("/home/me/train.py", 16, "<module>"))
+    reads = [read(n, executions=1) for n in range(4)]
+    made = context(places={1: Place(site, site, stack)}, steps=stepped(4, STEP), reads=reads, spans=as_spans(reads))
+    assert not found(made, "host_sync")
+    (finding,) = found(made, "checkpoint_stall")
+    assert finding.site == site and finding.summary.startswith("4 copies of tensors to the host took 40 ms")
+
+
+def test_a_compile_inside_a_read_is_not_waiting(context: Make, stepped: Steps, at_line: At) -> None:
+    reads = [read(n, executions=1) for n in range(4)]
+    compiles = [{**compiled("read"), "cut_ns": reads[0]["time_ns"], "duration_ns": 8 * MS}]
+    made = context(places={1: at_line(17)}, steps=stepped(4, STEP), reads=reads, compiles=compiles)
+    assert [finding.cost_s for finding in found(made, "host_sync")] == [0.032]
 
 
 def counter(name: str, delta: float, steps: int = 6, **more: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xla_insight.analysis.tables import Process, RunTables
+from xla_insight.facts import numbers
 from xla_insight.facts.report import GraphFacts, Severity, StepFacts, TimeFacts
 
 CRITICAL_SHARE = 0.3
@@ -21,8 +22,13 @@ class Context:
     main: Process | None
 
     def share_of_wall(self, seconds: float) -> float:
-        """``seconds`` as a share (0 to 1) of the run's wall time; 0 when that is unknown."""
-        return seconds / self.time.wall_s if self.time.wall_s > 0 else 0.0
+        """``seconds``, summed over all processes, as a share (0 to 1) of their wall time; 0 when that is unknown."""
+        wall_s = self.time.wall_s * max(1, len(self.tables.processes))
+        return seconds / wall_s if wall_s > 0 else 0.0
+
+    def percent_of_wall(self, seconds: float) -> str:
+        """`share_of_wall` in words."""
+        return numbers.share(self.share_of_wall(seconds), 1) if self.time.wall_s > 0 else numbers.NOT_MEASURED
 
     def severity(self, seconds: float, *, warns: bool = True) -> Severity:
         """Critical from 30 % of wall time on; else a warning, or info when it does not deserve one."""

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.findings.context import Context
-from xla_insight.analysis.intervals import Mask, index_inside, union
-from xla_insight.analysis.tables import Place, RunTables, integers, spans_of
+from xla_insight.analysis.findings.reads import Role, classified_reads
+from xla_insight.analysis.tables import Place
 from xla_insight.facts import numbers
 from xla_insight.facts.report import Finding, Severity
 
@@ -23,37 +23,21 @@ FREQUENT_STEPS = 5
 """Reads at least once in this many steps disturb a run."""
 NOTABLE_SHARE = 0.02
 """Rarer reads disturb it when they wait for this share of wall time."""
-_STEP_CLOSURES = "_run_step_closures"
 
 
 def host_sync(context: Context) -> tuple[Finding, ...]:
     """One finding for each place that reads values repeatedly."""
-    tables = context.tables
-    reads = tables["reads"]
-    if reads.empty:
+    reads = classified_reads(context.tables)
+    if not reads.places:
         return ()
-    stack_of = reads.groupby(["process", "site"], dropna=False, sort=False).ngroup().to_numpy()
-    firsts = reads.iloc[np.unique(stack_of, return_index=True)[1]]
-    places = [tables.place(process, site) for process, site in zip(firsts["process"], firsts["site"], strict=True)]
-    keys = list(dict.fromkeys(_key(place) for place in places))
-    by_key = {_key(place): place for place in places}
-    closures = np.array([_in_step_closure(place) for place in places], np.bool_)[stack_of]
-    numbered = reads.assign(place=np.array([keys.index(_key(place)) for place in places], np.int64)[stack_of])
-    kept = numbered[~closures & ~inside_checkpoints(tables, reads)]
-    stepped = set(tables["steps"]["process"].unique())
-    groups = [(by_key[keys[int(number)]], rows) for number, rows in kept.groupby("place", sort=False)]
-    return tuple(_finding(context, place, rows) for place, rows in groups if _repeated(rows, stepped))
-
-
-def inside_checkpoints(tables: RunTables, rows: pd.DataFrame) -> Mask:
-    """Which rows (with process and time_ns) happened while the training thread was saving a checkpoint."""
-    spans = tables["spans"]
-    saving = spans[(spans["kind"] == "checkpoint").to_numpy(dtype=np.bool_)]
-    inside = np.zeros(len(rows), np.bool_)
-    for process, saves in saving.groupby("process"):
-        mine = (rows["process"] == process).to_numpy(dtype=np.bool_)
-        inside[mine] = index_inside(integers(rows["time_ns"])[mine], union(spans_of(saves))) >= 0
-    return inside
+    keys = list(dict.fromkeys(_key(place) for place in reads.places))
+    by_key = {_key(place): place for place in reads.places}
+    line_of = np.array([keys.index(_key(place)) for place in reads.places], np.int64)
+    training = reads.of(Role.TRAINING)
+    stepped = set(context.tables["steps"]["process"].unique())
+    groups = training.groupby(line_of[training["stack"].to_numpy()], sort=False)
+    lines = [(by_key[keys[int(number)]], rows) for number, rows in groups if _repeated(rows, stepped)]
+    return tuple(_finding(context, place, rows) for place, rows in lines)
 
 
 def _key(place: Place) -> Hashable:
@@ -61,10 +45,6 @@ def _key(place: Place) -> Hashable:
         return (getattr(site, "file", None), getattr(site, "line", None))
 
     return (spot(place.site), spot(place.user_site))
-
-
-def _in_step_closure(place: Place) -> bool:
-    return any(function == _STEP_CLOSURES for _, _, function in place.stack)
 
 
 def _repeated(rows: pd.DataFrame, stepped: set[int]) -> bool:
@@ -79,7 +59,7 @@ def _repeated(rows: pd.DataFrame, stepped: set[int]) -> bool:
 
 
 def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
-    cost_s = float(rows["duration_ns"].sum()) / 1e9
+    cost_s = float(rows["wait_ns"].sum()) / 1e9
     executing = int((rows["executions"] > 0).sum())
     steps = int(rows.dropna(subset=["step"]).groupby("process")["step"].nunique().sum())
     all_steps = len(context.tables["steps"])
@@ -92,7 +72,7 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
         user_site=place.user_site,
         count=len(rows),
         cost_s=cost_s,
-        summary=_summary(context, place, rows, executing, steps),
+        summary=_summary(context, place, rows, steps),
         advice=_advice(place, executing),
         details={
             "methods": {str(name): int(n) for name, n in rows["method"].value_counts().items()},
@@ -103,13 +83,14 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
     )
 
 
-def _summary(context: Context, place: Place, rows: pd.DataFrame, executing: int, steps: int) -> str:
-    cost_s = float(rows["duration_ns"].sum()) / 1e9
+def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int) -> str:
+    cost_s = float(rows["wait_ns"].sum()) / 1e9
+    executing = int((rows["executions"] > 0).sum())
     often = f" in {numbers.count(steps)} of {numbers.plural(len(context.tables['steps']), 'step')}" if steps else ""
     text = (
         f"A tensor's value is read at {numbers.where(place.site, place.user_site)}:"
         f" {numbers.plural(len(rows), 'read')}{often}, waiting {numbers.duration(cost_s)}"
-        f" ({numbers.share(cost_s, context.time.wall_s)} of wall)"
+        f" ({context.percent_of_wall(cost_s)} of wall)"
     )
     if not executing:
         return text + "."

@@ -22,7 +22,8 @@ _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 def recompile_entries(history: History, total: int, wall_s: float | None) -> tuple[Recompile, ...]:
     """Entries whose counts add up to ``total``, the number of compiles that the framework counted.
 
-    Compiles that were counted and left no event are an entry of their own. ``wall_s`` decides what is critical.
+    Compiles that were counted and left no event are an entry of their own. ``wall_s``, summed over the processes,
+    decides what is critical.
     """
     groups: dict[tuple[str, Site | None, Site | None, Rule], list[Compile]] = defaultdict(list)
     for compile_ in history.compiles:

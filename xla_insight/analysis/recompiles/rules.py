@@ -87,9 +87,11 @@ class FirstGraph:
 
     def summary(self, members: Sequence[Compile], where: str) -> str:
         """The first graph of a place; several when reads run several parts of a step there."""
-        if len(members) == 1:
-            return f"First graph cut at {where}; each place compiles once."
-        return f"First graphs cut at {where}: {len(members)}, one for each part of the step run there."
+        processes = len({m.process for m in members})
+        parts = len(members) // processes
+        many = "First graph" if parts == 1 else f"First graphs, one for each of {parts} parts of the step,"
+        each = "" if processes == 1 else f" in each of {processes} processes"
+        return f"{many} cut at {where}{each}; compiled once."
 
     def advice(self, members: Sequence[Compile]) -> str:
         """Nothing to change."""

@@ -1,0 +1,77 @@
+"""Value reads, told apart by what they are for: training, a step closure after the cut, or saving a checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from xla_insight.analysis.intervals import Mask, index_inside, union
+from xla_insight.analysis.tables import Place, RunTables, integers, spans_of
+
+_STEP_CLOSURES = "_run_step_closures"
+_MOVE_OF_A_MODULE = ("/nn/modules/module.py", "_apply")
+"""Every tensor of a module is copied to the host: a checkpoint by hand."""
+
+
+class Role(StrEnum):
+    """What a read is for."""
+
+    TRAINING = "training"
+    CLOSURE = "closure"
+    SAVING = "saving"
+
+
+@dataclass(frozen=True)
+class Reads:
+    """``rows``: the reads with ``role``, ``stack`` (index into ``places``) and ``wait_ns``."""
+
+    rows: pd.DataFrame
+    places: tuple[Place, ...]
+
+    def of(self, role: Role) -> pd.DataFrame:
+        """The reads of one role."""
+        return self.rows[self.rows["role"] == role]
+
+
+def classified_reads(tables: RunTables) -> Reads:
+    """All reads of a run. ``wait_ns`` leaves out the compiles inside a read, which have an entry of their own."""
+    reads = tables["reads"]
+    if reads.empty:
+        return Reads(reads.assign(stack=0, role="", wait_ns=0), ())
+    stack: NDArray[np.int64] = reads.groupby(["process", "site"], dropna=False, sort=False).ngroup().to_numpy()
+    firsts = reads.iloc[np.unique(stack, return_index=True)[1]]
+    places = tuple(tables.place(process, site) for process, site in zip(firsts["process"], firsts["site"], strict=True))
+    roles = np.array([_role(place) for place in places], dtype=object)[stack]
+    roles[inside_checkpoints(tables, reads)] = Role.SAVING
+    return Reads(reads.assign(stack=stack, role=roles, wait_ns=_wait_ns(tables, reads)), places)
+
+
+def inside_checkpoints(tables: RunTables, rows: pd.DataFrame) -> Mask:
+    """Which rows (with process and time_ns) happened while the training thread was saving a checkpoint."""
+    spans = tables["spans"]
+    saving = spans[(spans["kind"] == "checkpoint").to_numpy(dtype=np.bool_)]
+    inside = np.zeros(len(rows), np.bool_)
+    for process, saves in saving.groupby("process"):
+        mine = (rows["process"] == process).to_numpy(dtype=np.bool_)
+        inside[mine] = index_inside(integers(rows["time_ns"])[mine], union(spans_of(saves))) >= 0
+    return inside
+
+
+def _role(place: Place) -> Role:
+    if any(function == _STEP_CLOSURES for _, _, function in place.stack):
+        return Role.CLOSURE
+    file_end, name = _MOVE_OF_A_MODULE
+    moved = any(function == name and file.replace("\\", "/").endswith(file_end) for file, _, function in place.stack)
+    return Role.SAVING if moved else Role.TRAINING
+
+
+def _wait_ns(tables: RunTables, reads: pd.DataFrame) -> pd.Series[int]:
+    compiles = tables["compiles"]
+    inside = compiles[compiles["cut_ns"].notna()].groupby(["process", "cut_ns"])["duration_ns"].sum()
+    keys = pd.MultiIndex.from_arrays([reads["process"], reads["time_ns"]])
+    compiling = inside.reindex(keys).fillna(0).to_numpy()
+    return (reads["duration_ns"].fillna(0) - compiling).clip(lower=0)
