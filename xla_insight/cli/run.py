@@ -1,4 +1,4 @@
-"""Verb `run`: runs a user's script or command and records it and its child processes. Leaves all hooks to ``record``."""
+"""Verb `run`: runs a user's script or command and records it with its child processes. Leaves hooks to ``record``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ def register(app: typer.Typer) -> None:
 
 def run_command(
     command: Annotated[
-        list[str], typer.Argument(help="script.py args…, -m module args…, or a program such as torchrun", metavar="SCRIPT …")
+        list[str],
+        typer.Argument(help="script.py args…, -m module args…, or a program such as torchrun", metavar="SCRIPT …"),
     ],
     out: Annotated[
-        str | None, typer.Option(help="Folder or URL to record to; it must not hold anything yet.  [default: runs/NAME]")
+        str | None,
+        typer.Option(help="Folder or URL to record to; it must not hold anything yet.  [default: runs/NAME]"),
     ] = None,
     level: Annotated[str | None, typer.Option(help="How much to record: light.")] = None,
 ) -> int:
@@ -35,7 +37,7 @@ def run_command(
     launch.command_line(command)
     run = _default_run(command) if out is None else out
     if out is not None and _occupied(out):
-        raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out or remove it")
+        raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out")
     status = launch.run_command(command, run, level or "light")
     if _occupied(run):
         print(f"xla-insight: recorded to {run}; read it with: xla-insight report {run}", file=sys.stderr)

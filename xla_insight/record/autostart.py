@@ -1,4 +1,4 @@
-"""What a process below ``xla-insight run`` loads at start-up: little, since most such processes never use the framework.
+"""What a process below ``xla-insight run`` loads at start-up: little, since most of them never use the framework.
 
 Owns one import watch; the session is loaded only when the framework is.
 """
@@ -11,6 +11,7 @@ import sys
 from types import ModuleType
 
 from xla_insight.record.imports import ImportWatch
+
 
 def arm() -> None:
     """Start recording once the framework is imported. Never raises."""

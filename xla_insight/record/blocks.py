@@ -21,13 +21,22 @@ _CLOSE = re.compile(
     re.MULTILINE,
 )
 _FRAME = re.compile(r"^  (?P<function>\S+) \((?P<file>.*):(?P<line>\d+)\)$")
-_SIZES = ("Graph input size", "Graph output size", "Aliased Input size", "Intermediate tensor size", "Compiled program size")
+_SIZES = (
+    "Graph input size",
+    "Graph output size",
+    "Aliased Input size",
+    "Intermediate tensor size",
+    "Compiled program size",
+)
 _BYTES_PER_GB = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block. ``end`` is the offset just after it in its file. Sizes are bytes, printed by the framework in GB with six decimals."""
+    """One block. ``end`` is the offset just after it in its file.
+
+    ``sizes`` are bytes; the framework prints GB with six decimals, so they are exact to about 1 kB.
+    """
 
     kind: str
     end: int

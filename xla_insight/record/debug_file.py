@@ -123,9 +123,7 @@ class DebugFile:
                 self._queues[index].clear()
             return taken
         inode, size = position
-        while self._current + 1 < len(self._parts) and (
-            self._current < 0 or self._parts[self._current].inode != inode
-        ):
+        while self._current + 1 < len(self._parts) and (self._current < 0 or self._parts[self._current].inode != inode):
             self._current += 1
         for index in range(self._current + 1):
             queue = self._queues[index]

@@ -26,7 +26,7 @@ def command_line(words: list[str]) -> list[str]:
         raise UsageError("nothing to run: give a script, as in `xla-insight run train.py`")
     if words[0] in ("-m", "-c"):
         return [sys.executable, *words]
-    if words[0].endswith(".py") or Path(words[0]).is_file() and not os.access(words[0], os.X_OK):
+    if words[0].endswith(".py") or (Path(words[0]).is_file() and not os.access(words[0], os.X_OK)):
         if not Path(words[0]).is_file():
             raise UsageError(f"{words[0]} is not a file; give the path of the script to run")
         return [sys.executable, *words]

@@ -5,24 +5,22 @@ the framework's compile counters and the position in the debug file), the *block
 the *samples* of compile and execute times, which arrive later. Output: events. Pure; tested without the framework.
 
 Between two checkpoints the counters say how many graphs ran and how many of them were compiled, the blocks say which.
-A graph without a block ran on the autograd thread, where the framework prints nothing. Executions are dispatched in
-order, so the n-th execution owns the n-th sample by start; bounds of the checkpoints correct it when one is missing.
+A graph without a block ran on the autograd thread, where the framework prints nothing. Which execution owns which
+sample is left to ``pairing``.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from xla_insight.facts.events import CacheOutcome, Event, Kind, Trigger
 from xla_insight.record import blocks
 from xla_insight.record.blocks import Block
+from xla_insight.record.pairing import SLACK_NS, Cut, Pairing, Span
 from xla_insight.record.stacks import Place
-
-SLACK_NS = 1_000_000
-"""Tolerance between the two clocks and for the order of code around a sample."""
 
 _SENTENCES = (
     ("dynamo is compiling", Trigger.DYNAMO_COMPILE),
@@ -35,18 +33,6 @@ _SENTENCES = (
     ("torch_xla.sync", Trigger.SYNC),
     ("mark_step", Trigger.SYNC),
 )
-
-
-class Span(NamedTuple):
-    """A measured time: start and duration, monotonic ns."""
-
-    start_ns: int
-    duration_ns: int
-
-    @property
-    def end_ns(self) -> int:
-        """First instant after it."""
-        return self.start_ns + self.duration_ns
 
 
 class Checkpoint(NamedTuple):
@@ -80,20 +66,6 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Cut:
-    graph: str | None
-    trigger: Trigger
-    site: int | None
-    outcome: CacheOutcome | None
-    cut_ns: int | None
-    low_ns: int
-    high_ns: int
-    forced: bool
-    thread: int
-    inner: list[Event] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class _Owner:
     """To whom the graphs of an interval belong."""
 
@@ -110,22 +82,28 @@ class Matcher:
         self._intern = intern
         self._open: dict[int, list[_Open]] = {}
         self._previous: Checkpoint | None = None
-        self._cuts: deque[_Cut] = deque()
-        self._executes: deque[Span] = deque()
         self._compiles: deque[Span] = deque()
         self._known_graphs: set[str] = set()
         self.blocks_seen = 0
-        self.default_trigger = Trigger.UNKNOWN
-        """Trigger of a graph that nobody is seen to have cut: `eager` while the framework runs op by op."""
+        self._pairing = Pairing(emit)
 
     @property
     def waiting(self) -> int:
         """Executions whose sample has not come yet."""
-        return len(self._cuts)
+        return len(self._pairing.cuts)
+
+    @property
+    def default_trigger(self) -> Trigger:
+        """Trigger of a graph that nobody is seen to have cut: `eager` while the framework runs op by op."""
+        return self._pairing.default_trigger
+
+    @default_trigger.setter
+    def default_trigger(self, trigger: Trigger) -> None:
+        self._pairing.default_trigger = trigger
 
     def add_samples(self, executes: list[Span], compiles: list[Span]) -> None:
         """Samples that became visible since the last call."""
-        self._executes.extend(sorted(executes))
+        self._pairing.samples.extend(sorted(executes))
         self._compiles.extend(sorted(compiles))
 
     def begin_recording(self, first: Checkpoint) -> None:
@@ -138,7 +116,7 @@ class Matcher:
             self._previous = self._previous._replace(hits=0, misses=0)
 
     def checkpoint(self, now: Checkpoint, written: list[Block]) -> None:
-        """Account for what ran between the previous checkpoint and ``now``; ``written`` are the blocks of that time."""
+        """Account for what ran since the previous checkpoint; ``written`` are the blocks of that time."""
         previous = self._previous or now
         self._previous = now
         stack = self._open.setdefault(now.thread, [])
@@ -169,7 +147,9 @@ class Matcher:
     def _close(self, now: Checkpoint, end: HookEnd, stack: list[_Open]) -> None:
         while stack and stack[-1].begin_ns > end.begin_ns:
             stack.pop()
-        opened = stack.pop() if stack and stack[-1].begin_ns == end.begin_ns else _Open(now.kind, end.begin_ns, now.site)
+        opened = (
+            stack.pop() if stack and stack[-1].begin_ns == end.begin_ns else _Open(now.kind, end.begin_ns, now.site)
+        )
         if now.kind == Kind.BACKWARD and not opened.executed:
             return
         self._emit(
@@ -199,12 +179,12 @@ class Matcher:
 
     def _interval(
         self, previous: Checkpoint, now: Checkpoint, written: list[Block], counts: tuple[int, int]
-    ) -> tuple[list[_Cut], int]:
+    ) -> tuple[list[Cut], int]:
         owner = self._owner(previous, now)
         self.blocks_seen += len(written)
         spans = self._compile_spans(previous.time_ns, now.time_ns)
         compile_blocks: list[Block] = []
-        cuts: list[_Cut] = []
+        cuts: list[Cut] = []
         for index, block in enumerate(written):
             if block.kind == blocks.COMPILATION:
                 compile_blocks.append(block)
@@ -220,22 +200,30 @@ class Matcher:
                 cut.outcome = CacheOutcome.COMPILE
         self._blockless(cuts, len(compile_blocks), owner, previous, now, (*counts, len(spans)))
         compiled = self._emit_compiles(compile_blocks, cuts, spans, owner, now)
-        self._cuts.extend(cuts)
+        self._pairing.cuts.extend(cuts)
         return cuts, compiled
 
-    def _cut(self, block: Block, owner: _Owner, previous: Checkpoint, now: Checkpoint) -> _Cut:
+    def _cut(self, block: Block, owner: _Owner, previous: Checkpoint, now: Checkpoint) -> Cut:
         trigger = owner.trigger or _trigger_of(block.sentence)
         forced = owner.trigger is None
         site = owner.site
         if (forced or site is None) and block.frames:
             site = self._intern(list(block.frames))
-        return _Cut(
-            block.graph, trigger, site, CacheOutcome.HIT, owner.cut_ns, previous.time_ns, now.time_ns, forced, now.thread
+        return Cut(
+            block.graph,
+            trigger,
+            site,
+            CacheOutcome.HIT,
+            owner.cut_ns,
+            previous.time_ns,
+            now.time_ns,
+            forced,
+            now.thread,
         )
 
     def _blockless(
         self,
-        cuts: list[_Cut],
+        cuts: list[Cut],
         compile_blocks: int,
         owner: _Owner,
         previous: Checkpoint,
@@ -247,15 +235,13 @@ class Matcher:
         # A miss without a compile sample is none: dynamo's bridge moves that counter by hand.
         unseen_misses = max(0, min(misses, compiled) - compile_blocks)
         # Executions of dynamo move no counter, so they must not hide graphs that do.
-        seen_hits = sum(
-            cut.outcome is CacheOutcome.HIT and cut.trigger is not Trigger.DYNAMO_EXECUTE for cut in cuts
-        )
+        seen_hits = sum(cut.outcome is CacheOutcome.HIT and cut.trigger is not Trigger.DYNAMO_EXECUTE for cut in cuts)
         unseen_hits = max(0, hits - seen_hits)
         trigger = owner.trigger or self.default_trigger
         for index in range(unseen_misses + unseen_hits):
             outcome = CacheOutcome.COMPILE if index < unseen_misses else CacheOutcome.HIT
             cuts.append(
-                _Cut(
+                Cut(
                     None,
                     trigger,
                     owner.site,
@@ -280,7 +266,7 @@ class Matcher:
         return found
 
     def _emit_compiles(
-        self, compile_blocks: list[Block], cuts: list[_Cut], spans: list[Span], owner: _Owner, now: Checkpoint
+        self, compile_blocks: list[Block], cuts: list[Cut], spans: list[Span], owner: _Owner, now: Checkpoint
     ) -> int:
         waiting = deque(spans)
         for block in compile_blocks:
@@ -339,68 +325,16 @@ class Matcher:
             )
         )
 
-    def pair(self, final: bool = False) -> None:
-        """Give waiting executions their samples. ``final``: no more will come, so a surplus of executions has none."""
-        while self._executes and self._cuts:
-            sample, cut = self._executes[0], self._cuts[0]
-            if sample.start_ns < cut.low_ns - SLACK_NS:
-                self._executes.popleft()
-                self._emit_execution(None, sample)
-            elif self._has_no_sample(cut, sample, final):
-                self._cuts.popleft()
-                self._emit_execution(cut, None)
-            else:
-                self._executes.popleft()
-                self._cuts.popleft()
-                self._emit_execution(cut, sample)
-
-    def _has_no_sample(self, cut: _Cut, sample: Span, final: bool) -> bool:
-        # A dispatch may be late, but it comes before the hook of the next execution is over.
-        if len(self._cuts) > 1 and sample.start_ns > self._cuts[1].high_ns + SLACK_NS:
-            return True
-        return final and len(self._cuts) > len(self._executes) and sample.start_ns > cut.high_ns + SLACK_NS
+    def pair(self) -> None:
+        """Give waiting executions their samples, as far as that is certain."""
+        self._pairing.pair()
 
     def finish(self) -> None:
         """The recording ended: what still waits is emitted without its other half."""
-        self.pair(final=True)
         for span in self._compiles:
             self._emit_compile(span, None, Trigger.UNKNOWN, None, "", None)
-        for sample in self._executes:
-            self._emit_execution(None, sample)
-        for cut in self._cuts:
-            self._emit_execution(cut, None)
         self._compiles.clear()
-        self._executes.clear()
-        self._cuts.clear()
-
-    def _emit_execution(self, cut: _Cut | None, sample: Span | None) -> None:
-        start_ns = sample.start_ns if sample else (cut.low_ns if cut else 0)
-        cut_ns = cut.cut_ns if cut else None
-        if cut is not None and cut.forced:
-            cut_ns = start_ns if cut_ns is None else cut_ns
-            if cut.trigger is not Trigger.EAGER:  # an operation run alone is no cut of a lazy graph
-                self._emit_forced(cut, cut_ns)
-        self._emit(
-            Event(
-                start_ns,
-                sample.duration_ns if sample else None,
-                Kind.EXECUTION,
-                graph=cut.graph if cut else None,
-                site=cut.site if cut else None,
-                name=cut.trigger if cut else self.default_trigger,
-                dims=None if cut_ns is None else (cut_ns,),
-                detail=cut.outcome if cut else None,
-            )
-        )
-
-    def _emit_forced(self, cut: _Cut, when_ns: int) -> None:
-        compiled = int(cut.outcome is CacheOutcome.COMPILE)
-        self._emit(
-            Event(
-                when_ns, None, Kind.SYNC, thread=cut.thread, graph=cut.graph, site=cut.site, name=cut.trigger,
-                value=1.0, dims=(compiled,),
-            )
-        )  # fmt: skip
+        self._pairing.finish()
 
 
 def _trigger_of(sentence: str) -> Trigger:

@@ -24,7 +24,7 @@ class Patches:
 
     def wrap(self, owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> bool:
         """Replace ``owner.name`` by ``make(original)``. False, and a counted fault, when it is not there."""
-        original = getattr(owner, name, MISSING)
+        original: Any = getattr(owner, name, MISSING)
         if original is MISSING:
             self._faults.add(f"hook:{name}", AttributeError(f"{owner!r} has no {name}"))
             return False

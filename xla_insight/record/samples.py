@@ -21,10 +21,10 @@ class Sample(NamedTuple):
 
 
 class News(NamedTuple):
-    """What one poll of a metric brought."""
+    """What one poll of a metric brought: new samples by end, how many there were, how many the ring had lost."""
 
     samples: list[Sample]
-    count: int
+    total: int
     lost: int
     reset: bool
 
@@ -43,7 +43,7 @@ class Poller:
             self._counts[name] = data[0] if data else 0
 
     def poll(self, name: str) -> News:
-        """New samples of ``name`` in order of their end. ``reset``: the user cleared the metrics since the last poll."""
+        """News of ``name``. ``reset``: the user cleared the metrics since the last poll."""
         data = self._read(name)
         known = self._counts.get(name, 0)
         if data is None:

@@ -53,11 +53,11 @@ def is_ours(file: str) -> bool:
 
 def is_library(file: str) -> bool:
     """Whether the file is installed code: site-packages, dist-packages or the standard library; or generated code."""
-    return file.startswith(LIBRARY_ROOTS) or file.startswith(STANDARD_ROOTS) or _is_generated(file)
+    return file.startswith((*LIBRARY_ROOTS, *STANDARD_ROOTS)) or _is_generated(file)
 
 
 def _is_generated(file: str) -> bool:
-    """Code that no person wrote in that place (dynamo's `<eval_with_key>`, `<frozen runpy>`, dataclasses' `<string>`)."""
+    """Code that no person wrote there: dynamo's `<eval_with_key>`, `<frozen runpy>`, dataclasses' `<string>`."""
     return file.startswith("<") and not file.startswith(("<ipython", "<stdin"))
 
 
@@ -95,6 +95,11 @@ def describe(stack: list[Place]) -> str:
             "user_source": source(user),
         }
     )
+
+
+def _place(code: CodeType, line: int) -> Place:
+    file = code.co_filename
+    return Place(file if file.startswith("<") else os.path.abspath(file), line, code.co_name)
 
 
 class Stacks:
@@ -149,9 +154,6 @@ class Stacks:
         pending, self._pending = self._pending, []
         described = []
         for identity, raw in pending:
-            places = [
-                item if isinstance(item, Place) else Place(os.path.abspath(item[0].co_filename) if item[0].co_filename[:1] != "<" else item[0].co_filename, item[1], item[0].co_name)
-                for item in raw
-            ]
+            places = [item if isinstance(item, Place) else _place(*item) for item in raw]
             described.append((identity, describe([place for place in places if not is_ours(place.file)])))
         return described

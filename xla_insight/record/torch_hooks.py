@@ -55,7 +55,7 @@ class TorchHooks:
     def install(self) -> None:
         """Hook everything. torch must have been imported by the user's program."""
         import torch
-        import torch.utils.data.dataloader as dataloader
+        from torch.utils.data import dataloader
 
         self._is_compiling = torch.compiler.is_compiling
         self._parameter = torch.nn.Parameter
@@ -79,9 +79,7 @@ class TorchHooks:
         """Whether this call is an outermost read of a lazy tensor that must be recorded."""
         if not self.recorder.active or self._is_compiling():
             return False
-        if not tensor.is_xla or getattr(self._inside, "read", False):
-            return False
-        return True
+        return bool(tensor.is_xla) and not getattr(self._inside, "read", False)
 
     def _read(self, original: Function, label: str) -> Function:
         def read(tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -91,7 +89,9 @@ class TorchHooks:
 
         return read
 
-    def recorded_read(self, label: str, frame: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def recorded_read(
+        self, label: str, frame: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Run ``call`` as a value read named ``label`` at ``frame``."""
         token = self._begin(Kind.READ, frame)
         self._inside.read = True

@@ -19,8 +19,9 @@ from typing import Any
 
 from xla_insight.facts.events import Kind, StepSource, Trigger
 from xla_insight.record.debug_file import DebugFile
+from xla_insight.record.framework import Framework
 from xla_insight.record.patches import Patches
-from xla_insight.record.recorder import Framework, Recorder
+from xla_insight.record.recorder import Recorder
 from xla_insight.record.torch_hooks import TorchHooks
 
 MODULE = "torch_xla"
@@ -42,7 +43,7 @@ _TRIGGERS = (
 )
 
 
-# ---- debug blocks: settings that C++ reads once, at the first graph ----------------------------------------------------
+# ---- debug blocks: settings that C++ reads once, at the first graph -------------------------------------------------
 
 
 class DebugSettings:
@@ -96,7 +97,7 @@ def arrange_debug_settings() -> DebugSettings:
     """The settings of this process, arranged when that is still of use. Needs no import of torch_xla."""
     module = sys.modules.get(MODULE)
     if _settings.file is None and module is not None and _graphs_ran(module):
-        _settings.reason = "recording began after the first graph, when the framework had read its debug settings already"
+        _settings.reason = "recording began after the first graph, when the debug settings had been read already"
         return _settings
     _settings.arrange()
     return _settings
@@ -107,7 +108,7 @@ def _graphs_ran(module: ModuleType) -> bool:
     return any(counter(name) for name in ("UncachedCompile", "CachedCompile", "ExecuteComputation"))
 
 
-# ---- facts -------------------------------------------------------------------------------------------------------------
+# ---- facts -----------------------------------------------------------------------------------------------------------
 
 
 def framework(module: ModuleType) -> Framework:
@@ -159,9 +160,7 @@ def process_facts(environment: MutableMapping[str, str]) -> dict[str, Any]:
         "rank": number("RANK", "PJRT_PROCESS_INDEX", default=0),
         "local_rank": number("LOCAL_RANK", _LOCAL_RANK, default=0),
         "world_size": number("WORLD_SIZE", default=1),
-        "environment": {
-            name: value for name, value in sorted(environment.items()) if name.startswith(KEY_PREFIXES)
-        },
+        "environment": {name: value for name, value in sorted(environment.items()) if name.startswith(KEY_PREFIXES)},
         "versions": _versions(),
     }
 
@@ -189,7 +188,7 @@ def device_facts(module: ModuleType) -> dict[str, Any]:
     return {"device": kind, "devices": devices, "spmd": os.environ.get("XLA_USE_SPMD", "0") in ("1", "true")}
 
 
-# ---- hooks -------------------------------------------------------------------------------------------------------------
+# ---- hooks -----------------------------------------------------------------------------------------------------------
 
 
 class XlaHooks:
@@ -206,8 +205,8 @@ class XlaHooks:
 
     def install(self) -> None:
         """Hook torch_xla, which must be imported."""
-        import torch_xla.core.xla_model as xla_model
-        import torch_xla.distributed.parallel_loader as parallel_loader
+        from torch_xla.core import xla_model
+        from torch_xla.distributed import parallel_loader
 
         extension = self.module._XLAC
         self._sync_code: CodeType = self.module.sync.__code__
@@ -224,7 +223,7 @@ class XlaHooks:
         self._arrange_rank()
 
     def _arrange_rank(self) -> None:
-        """Only local rank 0 describes its graphs; C++ decides that once, at the first graph: be rank 0 for that moment."""
+        """Only local rank 0 describes its graphs, and C++ asks once, at the first graph: be rank 0 for that moment."""
         rank = os.environ.get(_LOCAL_RANK, "0")
         settings = _settings
 

@@ -62,7 +62,9 @@ def test_a_compilation_and_its_execution() -> None:
 
 
 def test_no_python_frames_and_unknown_text_between() -> None:
-    text = "2026-01-01 some other log line\n" + block_text("Execution").replace("  <module> (/home/me (old)/train.py:13)", "  ..........")
+    text = "2026-01-01 some other log line\n" + block_text("Execution").replace(
+        "  <module> (/home/me (old)/train.py:13)", "  .........."
+    )
     found, _ = blocks.parse(text.encode(), 0)
     assert len(found) == 1
     assert len(found[0].frames) == 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 from xla_insight.facts.events import Event, Kind, Trigger
 from xla_insight.record import blocks
 from xla_insight.record.blocks import Block
-from xla_insight.record.matching import Checkpoint, HookEnd, Matcher, Span
+from xla_insight.record.matching import Checkpoint, HookEnd, Matcher
+from xla_insight.record.pairing import Span
 from xla_insight.record.stacks import Place
 
 MS = 1_000_000
@@ -25,7 +26,15 @@ class Bench:
         return Checkpoint(round(at * MS), 0, self.hits, self.misses, kind, site, end)
 
     def hook(
-        self, kind: str, begin: float, end: float, name: str, ran: list[Block] | None = None, *, hits: int = 0, misses: int = 0
+        self,
+        kind: str,
+        begin: float,
+        end: float,
+        name: str,
+        ran: list[Block] | None = None,
+        *,
+        hits: int = 0,
+        misses: int = 0,
     ) -> None:
         self.matcher.checkpoint(self._look(begin, kind, 7, None), [])
         self.hits += hits
@@ -53,7 +62,9 @@ def compiled(graph: str) -> Block:
 def test_a_sync_that_compiles_and_one_that_hits() -> None:
     bench = Bench()
     bench.samples([], [(11, 50)])
-    bench.hook(Kind.SYNC, 10, 70, "sync", [compiled(A), Block(blocks.MEMORY, 0, sizes=(1, 2, 3, 4, 5)), ran(A)], misses=1)
+    bench.hook(
+        Kind.SYNC, 10, 70, "sync", [compiled(A), Block(blocks.MEMORY, 0, sizes=(1, 2, 3, 4, 5)), ran(A)], misses=1
+    )
     bench.hook(Kind.SYNC, 80, 81, "sync", [ran(A)], hits=1)
     bench.samples([(62, 9), (80.5, 3)])
     bench.matcher.pair()
@@ -92,7 +103,15 @@ def test_backward_without_graphs_is_not_recorded() -> None:
 def test_a_forced_graph_outside_any_hook_gets_the_line_of_its_block() -> None:
     bench = Bench()
     bench.hits += 1
-    forced = Block(blocks.EXECUTION, 0, "most likely user code trying to access tensor value", A, 1, 1, (Place("/u/t.py", 14, "f"),))
+    forced = Block(
+        blocks.EXECUTION,
+        0,
+        "most likely user code trying to access tensor value",
+        A,
+        1,
+        1,
+        (Place("/u/t.py", 14, "f"),),
+    )
     bench.matcher.checkpoint(bench._look(30, Kind.SYNC, 7, None), [forced])
     bench.samples([(25, 2)])
     bench.matcher.pair()

@@ -35,7 +35,7 @@ class TestPoller:
         for increase in increases:
             total += increase
             news = poller.poll("m")
-            assert news.count == increase
+            assert news.total == increase
             lost += news.lost
             seen += [sample.value for sample in news.samples]
         assert len(seen) + lost == sum(increases)
@@ -47,7 +47,7 @@ class TestPoller:
         poller.start(("m",))
         assert poller.poll("m")[1:] == (2, 0, True)
         assert poller.poll("m").reset
-        assert poller.poll("m").count == 3
+        assert poller.poll("m").total == 3
 
 
 class TestStacks:

@@ -1,0 +1,57 @@
+"""Recording changes nothing: graph hashes, compiles, executions and losses to the bit, with and without it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xla_insight.store.reader import open_run
+
+from .programs import bare_hashes, recorded, script
+
+
+def numbers(result: dict[str, Any]) -> dict[str, Any]:
+    """What training computed and the framework counted."""
+    return {name: value for name, value in result.items() if name in ("losses", "weights", "counts")}
+
+
+@pytest.mark.parametrize("name", ["loop.py", "tiny_trainer.py"])
+def test_same_graphs_counts_and_bits(name: str, tmp_path: Path) -> None:
+    bare, hashes = bare_hashes(name, tmp_path)
+    done = recorded(name, tmp_path / "run")
+    assert bare.code == done.code == 0, done.err
+    assert numbers(done.result) == numbers(bare.result)
+    with open_run(tmp_path / "run") as run:
+        executions = run.executions.sort_values("time_ns")
+        assert executions["graph"].tolist() == hashes
+        totals = run.counters.groupby("name")["delta"].sum()
+        assert totals["compiles"] == len(run.compiles)
+        assert totals["executions"] == len(executions) == len(hashes)
+        assert executions["duration_ns"].notna().all(), "late samples are waited for"
+        assert run.faults.empty
+        assert run.losses.empty
+
+
+def test_the_users_own_debug_output_is_as_without_us(tmp_path: Path) -> None:
+    files = [tmp_path / "alone.txt", tmp_path / "recorded.txt"]
+    alone = script("loop.py", PT_XLA_DEBUG_LEVEL="2", PT_XLA_DEBUG_FILE=str(files[0]))
+    done = recorded("loop.py", tmp_path / "run", PT_XLA_DEBUG_LEVEL="2", PT_XLA_DEBUG_FILE=str(files[1]))
+    assert alone.code == done.code == 0
+    expected = [line for line in files[0].read_text().splitlines() if "Cause" not in line or line]
+    assert files[1].read_text().splitlines() == expected
+    with open_run(tmp_path / "run") as run:
+        assert run.executions["graph"].notna().all(), "hashes are read from the user's own file"
+
+
+def test_debug_output_to_stderr_is_left_alone_and_the_lack_of_hashes_said(tmp_path: Path) -> None:
+    done = recorded("loop.py", tmp_path / "run", PT_XLA_DEBUG_LEVEL="1")
+    assert done.code == 0
+    assert "Compilation Analysis" in done.err
+    with open_run(tmp_path / "run") as run:
+        capabilities = run.processes[0].facts["capabilities"]
+        assert capabilities["graph_hash"] is False
+        assert "PT_XLA_DEBUG_FILE" in capabilities["graph_hash_reason"]
+        assert len(run.executions) == 6
+        assert run.executions["graph"].isna().all()

@@ -1,0 +1,130 @@
+"""`xla-insight run`, `profile()` and `TrainerCallback` give the same log; own loops mark their steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from xla_insight.store.reader import Run, open_run
+
+from .programs import recorded, script
+
+
+def summary(run: Run) -> dict[str, object]:
+    """What must not depend on how recording was started."""
+    executions = run.executions.sort_values("time_ns")
+    training = executions[executions["step"].notna()]
+    reads = run.reads[run.reads["step"].notna()]
+    return {
+        "steps": len(run.steps),
+        "source": run.steps["source"].unique().tolist(),
+        "graphs": training["graph"].tolist(),
+        "reads": reads.groupby(["method", "line"]).size().to_dict(),
+        "inputs": sorted(run.inputs["name"].dropna().unique()),
+        "checkpoints": sorted(run.host_spans.query("kind == 'checkpoint'")["name"].unique()),
+    }
+
+
+def test_three_ways_one_log(tmp_path: Path) -> None:
+    assert recorded("tiny_trainer.py", tmp_path / "run").code == 0
+    found = {}
+    for way in ("profile", "callback"):
+        done = script("tiny_trainer.py", TRAINER_WAY=way, TRAINER_OUT=str(tmp_path / way))
+        assert done.code == 0, done.err
+    for way in ("run", "profile", "callback"):
+        with open_run(tmp_path / way) as run:
+            found[way] = summary(run)
+    assert found["run"]["steps"] == 8
+    assert found["run"]["source"] == ["callback"]
+    assert {"input_ids", "labels", "attention_mask"} <= set(found["run"]["inputs"])  # type: ignore[call-overload]
+    assert "Trainer._save_checkpoint" in found["run"]["checkpoints"]  # type: ignore[operator]
+    assert found["profile"] == found["run"]
+    # The callback begins when training does: the model is on the device already, everything after is the same.
+    assert found["callback"] == found["run"]
+
+
+def test_transformers_reads_the_mask_every_step(tmp_path: Path) -> None:
+    assert recorded("tiny_trainer.py", tmp_path / "run").code == 0
+    with open_run(tmp_path / "run") as run:
+        mask = run.reads[run.reads["file"].str.endswith("masking_utils.py")]
+        assert len(mask) == 8
+        assert mask["user_file"].str.endswith("tiny_trainer.py").all()
+        assert (mask["executions"] == 1).all()
+
+
+@pytest.mark.parametrize(("mark", "source"), [("1", "prof.step"), ("", "sync_site")])
+def test_own_loop(tmp_path: Path, mark: str, source: str) -> None:
+    variables = {"LOOP_MARK": mark} if mark else {}
+    done = script("loop.py", LOOP_PROFILE=str(tmp_path / "run"), **variables)
+    assert done.code == 0, done.err
+    assert done.result["hooked"] is False, "nothing stays hooked after the context"
+    with open_run(tmp_path / "run") as run:
+        assert run.steps["source"].tolist() == [source] * 6
+        assert run.steps["inferred"].tolist() == [mark == ""] * 6
+        per_step = run.compiles.groupby("step").size().to_dict()
+        assert per_step == {0: 1, 1: 1, 3: 1}
+        assert run.inputs.query("dims.str.len() == 2")["step"].tolist() == list(range(6))
+
+
+def test_two_child_processes_record_into_one_run(tmp_path: Path) -> None:
+    parent = tmp_path / "parent.py"
+    loop = Path(__file__).parent / "scripts" / "loop.py"
+    parent.write_text(
+        "import subprocess, sys, os\n"
+        f"jobs = [subprocess.Popen([sys.executable, {str(loop)!r}], env={{**os.environ, 'RANK': str(r),"
+        " 'WORLD_SIZE': '2', 'PJRT_LOCAL_PROCESS_RANK': str(r)}) for r in range(2)]\n"
+        "sys.exit(max(job.wait() for job in jobs))\n"
+    )
+    from .programs import CLI, run
+
+    done = run([*CLI, "run", "--out", str(tmp_path / "run"), str(parent)])
+    assert done.code == 0, done.err
+    with open_run(tmp_path / "run") as opened:
+        assert sorted(process.rank for process in opened.processes) == [0, 1]
+        first, second = (opened.executions.query(f"rank == {rank}")["graph"].tolist() for rank in range(2))
+        assert len(first) == 6
+        assert first == second, "a process that is not local rank 0 describes its graphs too"
+
+
+def test_a_command_that_never_imports_the_framework_writes_nothing(tmp_path: Path) -> None:
+    from .programs import CLI, run
+
+    done = run([*CLI, "run", "--out", str(tmp_path / "run"), "-c", "print('hello')"])
+    assert (done.code, done.out) == (0, "hello\n")
+    assert "nothing recorded" in done.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_activation_phases_are_stated(tmp_path: Path) -> None:
+    code = """
+import json, sys, torch
+import xla_insight as xi
+phase = sys.argv[1]
+if phase != "before_runtime":
+    import torch_xla
+    device = torch_xla.device()
+    x = torch.ones(4).to(device)
+    if phase == "after_first_graph":
+        y = x + 1; torch_xla.sync()
+with xi.profile(sys.argv[2]):
+    import torch_xla
+    for step in range(3):
+        z = torch.ones(4).to(torch_xla.device()) * 2
+        torch_xla.sync()
+"""
+    import sys
+
+    from .programs import run
+
+    for phase in ("before_runtime", "before_first_graph", "after_first_graph"):
+        out = tmp_path / phase
+        done = run([sys.executable, "-c", code, phase, str(out)])
+        assert done.code == 0, done.err
+        with open_run(out) as opened:
+            capabilities = opened.processes[0].facts["capabilities"]
+            assert capabilities["phase"] == phase
+            known = phase != "after_first_graph"
+            assert capabilities["graph_hash"] is known
+            assert opened.executions["graph"].notna().all() == known
+            assert len(opened.executions) == 3
