@@ -202,6 +202,8 @@ def compiled(trigger: str) -> dict[str, Any]:
 
 def test_eager_mode_is_found_when_all_compiles_are_eager(context: Make) -> None:
     assert found(context(compiles=[compiled("eager")] * 3), "eager_mode")
+    assert found(context(compiles=[compiled("eager"), compiled("autograd")]), "eager_mode")
+    assert not found(context(compiles=[compiled("autograd")]), "eager_mode")
     assert not found(context(compiles=[compiled("eager"), compiled("sync")]), "eager_mode")
     assert not found(context(), "eager_mode")
 

@@ -158,6 +158,13 @@ def test_counted_compiles_without_an_event_are_an_entry_of_their_own(tables: Mak
     assert by_cause(found) == {"first_graph": 1, "unknown": 3}
 
 
+def test_single_operations_are_never_compared(tables: Make, at_line: At) -> None:
+    rows = [compiled(None, n, trigger=trigger) for n, trigger in enumerate(["eager", "eager", "autograd", "autograd"])]
+    (entry,) = entries(tables(places={1: at_line(9)}, compiles=rows))
+    assert (entry.cause, entry.count, entry.severity) == ("first_graph", 4, Severity.INFO)
+    assert "eager mode" in entry.summary
+
+
 def test_a_compile_of_unknown_place_is_not_called_expected(tables: Make) -> None:
     (entry,) = entries(tables(compiles=[compiled("a", 0, site=None)]))
     assert entry.cause == "unknown" and "not recorded" in entry.summary

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from xla_insight.analysis.findings.context import Context
+from xla_insight.analysis.recompiles.history import eager_processes
 from xla_insight.facts import numbers
-from xla_insight.facts.events import Trigger
 from xla_insight.facts.report import Finding, Severity
 
 
 def eager_mode(context: Context) -> tuple[Finding, ...]:
     """At most one finding: every compile of the run was that of a single operation."""
     compiles, executions = context.tables["compiles"], context.tables["executions"]
-    if compiles.empty or not (compiles["trigger"] == Trigger.EAGER).all():
+    if compiles.empty or set(compiles["process"]) - eager_processes(compiles):
         return ()
     cost_s = float(compiles["duration_ns"].sum()) / 1e9
     return (

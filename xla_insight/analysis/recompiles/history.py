@@ -34,8 +34,11 @@ _KIND_OF_TRIGGER = {
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """One compile. ``seen_before``: the same graph had been compiled in this process; ``earlier``: the latest compile
-    of another graph of its family, if any. ``inputs`` and ``outputs`` are counts, None when unknown."""
+    """One compile, and what is known of it before its cause.
+
+    ``eager``: of a single operation; ``seen_before``: the same graph had been compiled in this process; ``earlier``: the
+    latest compile of its family. ``inputs`` and ``outputs`` are counts, None when unknown.
+    """
 
     process: int
     time_ns: int
@@ -48,6 +51,7 @@ class Compile:
     family: FamilyKey
     inputs: int | None = None
     outputs: int | None = None
+    eager: bool = False
     seen_before: bool = False
     earlier: Compile | None = None
 
@@ -87,6 +91,7 @@ def build_history(tables: RunTables) -> History:
     executed = _executions_in(tables["executions"])
     ordinals = _cut_ordinals(tables["syncs"], frame["cut_ns"])
     cut_sites = _cut_sites(tables["syncs"], frame["cut_ns"])
+    eager = eager_processes(frame)
     compiles: list[Compile] = []
     families: dict[FamilyKey, Family] = defaultdict(Family)
     latest: dict[FamilyKey, Compile] = {}
@@ -108,6 +113,7 @@ def build_history(tables: RunTables) -> History:
             family=key,
             inputs=counts.get(graph, (None, None))[0],
             outputs=counts.get(graph, (None, None))[1],
+            eager=int(row.process) in eager and graph is None,
             seen_before=(int(row.process), graph) in executed.compiled,
             earlier=latest.get(key),
         )
@@ -122,7 +128,17 @@ def build_history(tables: RunTables) -> History:
     return History(tuple(compiles), dict(families))
 
 
-def merged_stack(stack: Iterable[tuple[str, int, str]]) -> tuple[tuple[str, int, str], ...]:
+def eager_processes(compiles: pd.DataFrame) -> frozenset[int]:
+    """Processes that compiled operations one by one and never a graph.
+
+    Those of a backward pass are known by that only: the collector sees that it ran something, not what.
+    """
+    whole = compiles[compiles["graph"].notna() | ~compiles["trigger"].isin([Trigger.EAGER, Trigger.AUTOGRAD])]
+    single = compiles[(compiles["trigger"] == Trigger.EAGER).to_numpy(dtype=np.bool_)]
+    return frozenset(int(process) for process in set(single["process"]) - set(whole["process"]))
+
+
+def frames_outside(stack: Iterable[tuple[str, int, str]]) -> tuple[tuple[str, int, str], ...]:
     """The frames outside the framework: what tells one cut of the program from another."""
     return tuple(frame for frame in stack if not _FRAMEWORK_FILE.search(frame[0]))
 
@@ -173,4 +189,4 @@ def _cut_sites(syncs: pd.DataFrame, wanted: pd.Series[int]) -> dict[tuple[int, i
 
 def _family_key(process: int, trigger: str, place: Place, ordinal: int | None) -> FamilyKey:
     kind = _KIND_OF_TRIGGER.get(Trigger(trigger), trigger) if trigger in set(Trigger) else trigger
-    return (process, kind, merged_stack(place.stack) or place.site, ordinal)
+    return (process, kind, frames_outside(place.stack) or place.site, ordinal)

@@ -11,7 +11,6 @@ from typing import Protocol
 
 from xla_insight.analysis.recompiles.history import Compile
 from xla_insight.facts import numbers
-from xla_insight.facts.events import Trigger
 
 
 class Rule(Protocol):
@@ -64,7 +63,7 @@ class SingleOperation:
 
     def applies(self, compile_: Compile) -> bool:
         """The collector saw an operation run eagerly."""
-        return compile_.trigger == Trigger.EAGER
+        return compile_.eager
 
     def summary(self, members: Sequence[Compile], where: str) -> str:
         """How many operations were compiled one by one."""
