@@ -36,7 +36,7 @@ _KIND_OF_TRIGGER = {
 class Compile:
     """One compile, and what is known of it before its cause.
 
-    ``eager``: of a single operation; ``seen_before``: the same graph had been compiled in this process; ``earlier``: the
+    ``eager``: of a single operation; ``seen_before``: this process had compiled the same graph before; ``earlier``: the
     latest compile of its family. ``inputs`` and ``outputs`` are counts, None when unknown.
     """
 
