@@ -1,266 +1,186 @@
-"""Reads the log of every process of a run into Arrow tables, one a kind of event, taking what is readable.
+"""Finds what is readable of each process of a run: whole parts, the rows of the part being filled, facts, clocks.
 
-Owns tolerance: torn tails, damaged parts, missing or hostile ``process.json``. What could not be read is counted and
-named. All times leave here on one axis: ns since the earliest process of the run began.
+Owns tolerance: a part is used when its checksum holds, or when all of it could be decoded; what could not be read is
+counted and named. Nothing here depends on how many events a part has, except that parts without a checksum are decoded
+at once. Leaves opening files to ``run_files`` and tables to ``database``.
 """
 
 from __future__ import annotations
 
+import functools
 import io
-import json
+import re
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
-import fsspec
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from xla_insight.errors import RunFormatError, RunNotFoundError
-from xla_insight.facts.events import SCHEMA_VERSION, Kind
-from xla_insight.store import layout
-from xla_insight.store.schema import DICTIONARY_COLUMNS, EVENT_SCHEMA
+from xla_insight.store.process_facts import anchor, checked, part_facts
+from xla_insight.store.run_files import RefusedError, RunFiles, open_files, read_json
+from xla_insight.store.schema import (
+    EVENT_SCHEMA,
+    OPEN_FILE,
+    PARQUET_SUFFIX,
+    PROCESS_FILE,
+    RUN_FILE,
+    part_name,
+    part_number,
+)
+from xla_insight.store.stream_reader import conform, read_stream
 
-MAX_JSON_BYTES = 4 << 20
+_PROCESS_FOLDER = re.compile(r"rank-([0-9]{5,9})-.+")
 
 
 @dataclass
 class ProcessLog:
-    """One recorded process. ``offset_ns`` added to its monotonic time gives time since the run's start."""
+    """What is readable of one process: ``files`` are whole Parquet parts, ``tables`` rows already decoded."""
 
-    index: int
     folder: str
     rank: int
     facts: dict[str, Any]
-    offset_ns: int = 0
-    start_ns: int = 0
-    end_ns: int = 0
-    ended: str | None = None
-    modified_unix_s: float = 0.0
+    modified_unix_s: float
+    files: list[str] = field(default_factory=list)
+    tables: list[pa.Table] = field(default_factory=list)
+    anchor: tuple[int, int] | None = None
+    """(monotonic ns, wall clock ns) of one instant."""
 
 
 @dataclass
 class Loaded:
-    """Everything read. ``kinds``: kind of event -> its rows, with the columns process, rank and time on the run's axis."""
+    """A run as found. ``problems`` name what is missing or damaged; ``skipped_parts`` counts unreadable parts."""
 
+    files: RunFiles
     info: dict[str, Any]
-    processes: list[ProcessLog]
-    kinds: dict[str, pa.Table] = field(default_factory=dict)
-    skipped_parts: int = 0
+    processes: list[ProcessLog] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-
-
-class RunFiles:
-    """The files of one run folder through fsspec; no name leads outside of it."""
-
-    def __init__(self, run: str) -> None:
-        self.filesystem, self.path = fsspec.core.url_to_fs(run)
-
-    def exists(self) -> bool:
-        """Whether the folder is there."""
-        return bool(self.filesystem.isdir(self.path))
-
-    def names(self, folder: str = "") -> list[str]:
-        """Names of the entries of a folder; empty when it is not there."""
-        try:
-            entries = self.filesystem.ls(self._join(folder), detail=False)
-        except (OSError, ValueError):
-            return []
-        return sorted(str(entry).rstrip("/").rsplit("/", 1)[-1] for entry in entries)
-
-    def _join(self, name: str) -> str:
-        return f"{self.path}/{name}" if name else str(self.path)
-
-    def read(self, name: str, limit: int | None = None) -> bytes:
-        """Content of a file. Raises OSError; ValueError when it is larger than ``limit``."""
-        with self.filesystem.open(self._join(name), "rb") as stream:
-            data: bytes = stream.read() if limit is None else stream.read(limit + 1)
-        if limit is not None and len(data) > limit:
-            raise ValueError(f"larger than {limit} bytes")
-        return data
-
-    def modified(self, name: str) -> float:
-        """When the file was last written, seconds since the epoch; 0.0 when unknown."""
-        try:
-            when = self.filesystem.modified(self._join(name))
-        except (OSError, NotImplementedError, KeyError):
-            return 0.0
-        return float(when.timestamp())
-
-    def json(self, name: str) -> dict[str, Any]:
-        """A small JSON object. Raises OSError, ValueError."""
-        content = json.loads(self.read(name, MAX_JSON_BYTES))
-        if not isinstance(content, dict):
-            raise ValueError("not a JSON object")
-        return content
+    skipped_parts: int = 0
 
 
 def load(run: str) -> Loaded:
-    """Read the run at ``run`` (folder or URL). Raises RunNotFoundError, RunFormatError."""
-    files = RunFiles(run)
-    if not files.exists():
-        raise RunNotFoundError(f"there is no run at {run}")
+    """Look through the run at ``run`` (a folder or URL). Raises RunNotFoundError, RunFormatError."""
+    files = open_files(run)
     names = files.names()
-    folders = [name for name in names if layout.PROCESS_PATTERN.fullmatch(name)]
-    if layout.RUN_FILE not in names and not folders:
-        raise RunNotFoundError(f"{run} is not a run: it has no {layout.RUN_FILE}")
-    loaded = Loaded(_run_info(files, run, names), [])
+    folders = [name for name in names if _PROCESS_FOLDER.fullmatch(name)]
+    if RUN_FILE not in names and not folders:
+        raise RunNotFoundError(f"there is no run at {run}: it has no {RUN_FILE}")
+    loaded = Loaded(files, {})
+    if RUN_FILE in names:
+        try:
+            loaded.info = checked(read_json(files, RUN_FILE))
+        except RunFormatError as error:
+            raise RunFormatError(f"{run}: {RUN_FILE} {error}") from error
+    else:
+        loaded.problems.append(f"{RUN_FILE} is missing")
     for folder in folders:
-        loaded.processes.append(_process(files, folder, loaded.problems))
-    loaded.processes.sort(key=lambda process: (process.facts["wall_anchor_ns"], process.folder))
-    origin = min((process.facts["wall_anchor_ns"] for process in loaded.processes), default=0)
-    pieces: dict[str, list[pa.Table]] = {}
-    for index, process in enumerate(loaded.processes):
-        process.index = index
-        process.offset_ns = process.facts["wall_anchor_ns"] - process.facts["start_mono_ns"] - origin
-        for table in _read_parts(files, process, loaded):
-            _split(table, process, pieces)
-    for kind, tables in pieces.items():
-        loaded.kinds[kind] = pa.concat_tables(tables).unify_dictionaries()
-    _lifetimes(loaded)
+        _load_process(loaded, folder)
+    loaded.processes.sort(key=lambda process: (process.rank, process.anchor or (0, 0), process.folder))
     return loaded
 
 
-def _run_info(files: RunFiles, run: str, names: list[str]) -> dict[str, Any]:
-    if layout.RUN_FILE not in names:
-        return {}
+def _load_process(loaded: Loaded, folder: str) -> None:
+    # In this order the reader of a growing run sees a part as stream, as file, or as both, but never as none.
+    stream = _read_open_part(loaded, folder)
+    names = loaded.files.names(folder)
+    facts: dict[str, Any] = {}
     try:
-        info = files.json(layout.RUN_FILE)
-    except (OSError, ValueError) as error:
-        raise RunFormatError(f"{run}/{layout.RUN_FILE} cannot be read ({error}); is this a run?") from error
-    version = info.get("schema")
-    if not isinstance(version, int):
-        raise RunFormatError(f"{run}/{layout.RUN_FILE} names no schema version; is this a run?")
-    if version > SCHEMA_VERSION:
-        raise RunFormatError(
-            f"{run} was recorded by a newer xla-insight (schema {version}, this one reads {SCHEMA_VERSION}); update it"
-        )
-    return info
+        facts = checked(read_json(loaded.files, f"{folder}/{PROCESS_FILE}"))
+    except RunFormatError as error:
+        loaded.problems.append(f"{folder}/{PROCESS_FILE} {error}")
+        if "newer" in str(error):
+            loaded.skipped_parts += sum(part_number(name) is not None for name in names)
+            return
+    match = _PROCESS_FOLDER.fullmatch(folder)
+    rank = facts.get("rank", int(match[1]) if match else 0)
+    written = [loaded.files.modified_unix_s(f"{folder}/{name}") for name in (PROCESS_FILE, OPEN_FILE)]
+    process = ProcessLog(folder, rank, facts, max(written), anchor=anchor(facts))
+    known = part_facts(facts)
+    whole = {
+        number
+        for name in names
+        if (number := part_number(name)) is not None and _add_part(loaded, process, name, known.get(name))
+    }
+    if stream is not None and stream.part not in whole:
+        process.tables.extend(stream.tables)
+    _name_missing(loaded, folder, set(names), known)
+    loaded.processes.append(process)
 
 
-def _process(files: RunFiles, folder: str, problems: list[str]) -> ProcessLog:
+@dataclass(frozen=True)
+class _Stream:
+    part: int
+    tables: list[pa.Table]
+
+
+def _read_open_part(loaded: Loaded, folder: str) -> _Stream | None:
+    name = f"{folder}/{OPEN_FILE}"
     try:
-        facts = files.json(f"{folder}/{layout.PROCESS_FILE}")
-    except (OSError, ValueError) as error:
-        problems.append(f"{folder}/{layout.PROCESS_FILE}: {error}")
-        facts = {}
-    for key in ("wall_anchor_ns", "start_mono_ns"):
-        value = facts.get(key)
-        facts[key] = value if isinstance(value, int) and 0 <= value < 1 << 62 else 0
-    rank = facts.get("rank")
-    if not isinstance(rank, int) or not 0 <= rank < 1 << 31:
-        rank = int(folder.split("-")[1][:9])
-    ended = facts.get("ended")
-    log = ProcessLog(0, folder, rank, facts, ended=ended if isinstance(ended, str) else None)
-    log.modified_unix_s = max(files.modified(f"{folder}/{name}") for name in (layout.PROCESS_FILE, layout.OPEN_FILE))
-    return log
+        data = loaded.files.read(name)
+    except FileNotFoundError:
+        return None
+    except (OSError, RefusedError) as error:
+        _skip(loaded, name, error)
+        return None
+    part, tables, problem = read_stream(data)
+    if problem is not None:
+        _skip(loaded, name, problem)
+    return _Stream(part, tables)
 
 
-def _read_parts(files: RunFiles, process: ProcessLog, loaded: Loaded) -> list[pa.Table]:
-    tables = []
-    numbers = set()
-    for name in files.names(process.folder):
-        match = layout.PART_PATTERN.fullmatch(name)
-        if match is None:
-            continue
-        numbers.add(int(match[1]))
-        path = f"{process.folder}/{name}"
-        try:
-            raw = io.BytesIO(files.read(path))
-            tables.append(_conform(pq.read_table(raw, read_dictionary=list(DICTIONARY_COLUMNS))))
-        except (OSError, ValueError, pa.ArrowException, KeyError) as error:
-            loaded.skipped_parts += 1
-            loaded.problems.append(f"{path}: {_first_line(error)}")
-    stream = f"{process.folder}/{layout.OPEN_FILE}"
+def _add_part(loaded: Loaded, process: ProcessLog, name: str, known: tuple[int, int, int] | None) -> bool:
+    """Add a closed part; False when it is not readable."""
+    path = f"{process.folder}/{name}"
     try:
-        data = files.read(stream)
-    except OSError:
-        return tables
-    part, batches, problem = read_stream(data)
-    if problem:
-        loaded.skipped_parts += 1
-        loaded.problems.append(f"{stream}: {problem}")
-    if part not in numbers and batches:
-        tables.append(_conform(pa.Table.from_batches(batches)))
-    return tables
+        if not name.endswith(PARQUET_SUFFIX):
+            _, tables, problem = read_stream(loaded.files.read(path))
+            process.tables.extend(tables)
+            if problem is not None:
+                _skip(loaded, path, problem)
+            return True
+        if known is not None:
+            local = loaded.files.local_path(path)
+            if not _intact(local, loaded.files.modified_unix_s(path), known[1], known[2]):
+                _skip(loaded, path, "is damaged (its checksum does not hold)")
+                return False
+            process.files.append(local)
+            return True
+        # Closed just now or found without its facts: only decoding all of it shows that it is whole.
+        process.tables.append(conform(pq.read_table(io.BytesIO(loaded.files.read(path)))))
+    except FileNotFoundError:
+        _skip(loaded, path, "is gone")
+    except (OSError, ValueError, KeyError, MemoryError, RefusedError, pa.ArrowException) as error:
+        _skip(loaded, path, error)
+    else:
+        return True
+    return False
 
 
-def read_stream(data: bytes) -> tuple[int, list[pa.RecordBatch], str | None]:
-    """(part number, complete batches, what is wrong or None) of a stream; a torn tail is no problem."""
-    batches: list[pa.RecordBatch] = []
-    part = 0
-    if not data:
-        return part, batches, None
-    try:
-        with pa.ipc.open_stream(pa.BufferReader(data)) as reader:
-            metadata = reader.schema.metadata or {}
-            part = int(metadata.get(layout.PART_KEY, b"0"))
-            if set(EVENT_SCHEMA.names) - set(reader.schema.names):
-                return part, [], "its columns are not those of a log"
-            while True:
-                batch = reader.read_next_batch()
-                batch.validate(full=True)
-                batches.append(batch)
-    except StopIteration:
-        return part, batches, None
-    except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-        # Arrow raises the same for a tail that a kill cut off and for damage; what came before it is good.
-        torn = isinstance(error, (pa.ArrowInvalid, OSError)) and ("Expected" in str(error) or "EOF" in str(error))
-        return part, batches, None if torn or not batches and len(data) < 4096 else _first_line(error)
+@functools.lru_cache(maxsize=65_536)
+def _intact(path: str, _modified_unix_s: float, size: int, crc32: int) -> bool:
+    """Whether a part is as it was written, and of this schema. Remembered: a live run is opened again and again."""
+    with open(path, "rb") as file:
+        content = file.read(size + 1)
+    if len(content) != size or zlib.crc32(content) != crc32:
+        return False
+    found = pq.read_schema(pa.BufferReader(content))
+    return all(field.name in found.names and found.field(field.name).type == field.type for field in EVENT_SCHEMA)
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0][:200] or type(error).__name__
+def _name_missing(loaded: Loaded, folder: str, names: set[str], known: dict[str, tuple[int, int, int]]) -> None:
+    numbers = {number for name in names if (number := part_number(name)) is not None}
+    expected = {number: rows for name, (rows, _, _) in known.items() if (number := part_number(name)) is not None}
+    gaps = set(range(1, max(numbers, default=0))) - numbers
+    for number in sorted((set(expected) | gaps) - numbers)[:1000]:
+        rows = expected.get(number)
+        count = "" if rows is None else f" ({rows} events)"
+        _skip(loaded, f"{folder}/{part_name(number)}", f"is missing{count}")
 
 
-def _conform(table: pa.Table) -> pa.Table:
-    """Columns of the log in their order and types, text columns dictionary-encoded. Raises ArrowException, KeyError."""
-    columns = []
-    for column in EVENT_SCHEMA:
-        data = table.column(column.name)
-        if column.name in DICTIONARY_COLUMNS:
-            if not pa.types.is_dictionary(data.type):
-                data = data.cast(pa.string()).dictionary_encode()
-            data = data.cast(pa.dictionary(pa.int32(), pa.string()))
-        else:
-            data = data.cast(column.type)
-        columns.append(data)
-    return pa.table(columns, names=EVENT_SCHEMA.names)
-
-
-def _split(table: pa.Table, process: ProcessLog, pieces: dict[str, list[pa.Table]]) -> None:
-    """Add the rows of ``table`` to ``pieces`` by kind, on the run's time axis."""
-    table = table.filter(pc.and_(pc.is_valid(table["time_ns"]), pc.is_valid(table["kind"])))
-    time = pc.add(table["time_ns"], process.offset_ns)
-    table = table.set_column(0, "time_ns", time)
-    known = {str(kind) for kind in Kind}
-    for kind in pc.unique(table["kind"]).to_pylist():
-        if kind not in known:  # written by a later version: fields are added, never renamed
-            continue
-        rows = table.filter(pc.equal(table["kind"], kind)).drop_columns(["kind", "step"])
-        for name, value in (("rank", process.rank), ("process", process.index)):
-            rows = rows.add_column(0, name, pa.repeat(pa.scalar(value, pa.int32()), rows.num_rows))
-        pieces.setdefault(kind, []).append(rows)
-
-
-def _lifetimes(loaded: Loaded) -> None:
-    """Begin and end of each process from its events; its facts say where it began when there are none."""
-    low: dict[int, int] = {}
-    high: dict[int, int] = {}
-    for table in loaded.kinds.values():
-        ends = pc.add(table["time_ns"], pc.fill_null(table["duration_ns"], 0))
-        group = pa.table({"process": table["process"], "low": table["time_ns"], "high": ends})
-        for row in group.group_by("process").aggregate([("low", "min"), ("high", "max")]).to_pylist():
-            index = row["process"]
-            low[index] = min(low.get(index, row["low_min"]), row["low_min"])
-            high[index] = max(high.get(index, row["high_max"]), row["high_max"])
-    marks = loaded.kinds.get(Kind.MARK)
-    starts: dict[int, int] = {}
-    if marks is not None:
-        for row in marks.select(["process", "name", "time_ns"]).to_pylist():
-            if row["name"] == "start":
-                starts.setdefault(row["process"], row["time_ns"])
-    for process in loaded.processes:
-        begin = process.facts["start_mono_ns"] + process.offset_ns
-        process.start_ns = starts.get(process.index, low.get(process.index, begin))
-        process.end_ns = max(high.get(process.index, process.start_ns), process.start_ns)
+def _skip(loaded: Loaded, name: str, why: object) -> None:
+    loaded.skipped_parts += 1
+    if isinstance(why, OSError):
+        why = why.strerror or why
+    text = str(why).strip().split("\n")[0][:200] or type(why).__name__
+    loaded.problems.append(f"{name} {text}" if not isinstance(why, Exception) else f"{name}: {text}")

@@ -1,117 +1,101 @@
 """``open_run``: a recorded run as tables, also while it is being recorded, after a crash, or damaged.
 
-Owns the DuckDB connection over the loaded events and the state of a run. Leaves reading bytes to ``loading``.
+Owns `Run`: its state, its processes and the way from a query to a pandas frame. Leaves what is readable to ``loading``
+and the tables to ``database`` and ``views``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
-import threading
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from xla_insight.errors import QueryError
-from xla_insight.facts.events import Kind
-from xla_insight.store import steps
+from xla_insight.errors import QueryError, RunFormatError
+from xla_insight.store.database import Lifetime, build_database
 from xla_insight.store.loading import Loaded, ProcessLog, load
-from xla_insight.store.schema import DICTIONARY_COLUMNS, EVENT_SCHEMA
-from xla_insight.store.views import TABLES, create_views
+from xla_insight.store.run_files import RemoteFiles
+from xla_insight.store.views import TABLES
 
 LIVE_S = 15.0
 """A process that has not ended and wrote within this time is taken to be recording."""
 
-ProcessInfo = ProcessLog
+_READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """One recorded process. Times are ns of the run; ``ended`` is how it ended, None when it did not say so."""
+
+    index: int
+    folder: str
+    rank: int
+    facts: Mapping[str, Any]
+    ended: str | None
+    start_ns: int
+    end_ns: int
+    live: bool
 
 
 class Run:
-    """One opened run. ``run.table(name)`` or ``run.NAME`` for each name of ``TABLES``; ``run.sql(query)``."""
+    """One opened run: ``run.steps``, ``run.graphs``, ... for each name of `TABLES`, and ``run.sql(query)``.
+
+    All times are ns since the earliest process of the run started. Safe to use from several threads. What was recorded
+    after opening is not seen: open it again.
+    """
 
     def __init__(self, path: str, loaded: Loaded) -> None:
         self.path = path
         self.info: dict[str, Any] = loaded.info
-        self.processes: list[ProcessLog] = loaded.processes
         self.skipped_parts = loaded.skipped_parts
-        self.problems = loaded.problems
-        self._connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
-        self._lock = threading.Lock()
-        self._register(loaded)
-        self._cache: dict[str, pd.DataFrame] = {}
+        self.problems: list[str] = loaded.problems
+        self._files = loaded.files
+        try:
+            self._connection, lifetimes = build_database(loaded)
+        except duckdb.Error as error:
+            raise RunFormatError(f"{path} cannot be opened: {_first_line(error)}") from error
+        logs = zip(loaded.processes, lifetimes, strict=True)
+        self.processes = [_process_info(index, log, life) for index, (log, life) in enumerate(logs)]
 
-    def _register(self, loaded: Loaded) -> None:
-        connection = self._connection
-        bounds = steps.step_bounds(loaded)
-        connection.register("steps", pa.Table.from_pandas(bounds, preserve_index=False))
-        connection.register("processes", self._process_table(loaded))
-        for kind in Kind:
-            table = loaded.kinds.get(kind)
-            table = _empty() if table is None else table
-            connection.register(f"raw_{kind.value}", table.append_column("step", steps.assign(table, bounds)))
-        create_views(connection)
-        # Queries come from users and, through pages, from anywhere: they see the run and nothing else.
-        connection.execute("SET enable_external_access = false")
-        connection.execute("SET lock_configuration = true")
-
-    def _process_table(self, loaded: Loaded) -> pa.Table:
-        rows = [
-            {
-                "process": process.index,
-                "rank": process.rank,
-                "folder": process.folder,
-                "pid": _integer(process.facts.get("pid")),
-                "host": _text(process.facts.get("host")),
-                "device": _text(process.facts.get("device")),
-                "world_size": _integer(process.facts.get("world_size")),
-                "level": _text(process.facts.get("level")),
-                "start_ns": process.start_ns,
-                "end_ns": process.end_ns,
-                "offset_ns": process.offset_ns,
-                "ended": process.ended,
-            }
-            for process in loaded.processes
-        ]
-        text, number = pa.string(), pa.int64()
-        schema = pa.schema(
-            [("process", number), ("rank", number), ("folder", text), ("pid", number), ("host", text), ("device", text)]
-            + [("world_size", number), ("level", text), ("start_ns", number), ("end_ns", number), ("offset_ns", number)]
-            + [("ended", text)]
-        )
-        return pa.Table.from_pylist(rows, schema=schema)
-
-    def _query(self, query: str) -> pd.DataFrame:
-        # One query at a time: the events are registered with this connection only, and it is not thread-safe.
-        with self._lock:
-            return self._connection.execute(query).df()
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """A connection of its own to the database of the run, for DuckDB's API. It cannot open other files."""
+        return self._connection.cursor()
 
     @cached_property
     def state(self) -> str:
         """`recording`, `ended`, `crashed` (not ended, and silent for a while) or `empty` (no process yet)."""
         if not self.processes:
             return "empty"
-        open_ones = [process for process in self.processes if process.ended is None]
-        if any(is_live(process) for process in open_ones):
+        if any(process.live for process in self.processes):
             return "recording"
-        return "crashed" if open_ones else "ended"
+        return "ended" if all(process.ended is not None for process in self.processes) else "crashed"
 
     def table(self, name: str) -> pd.DataFrame:
-        """The table ``name`` of ``TABLES``. Raises QueryError for another name."""
+        """The table ``name`` of `TABLES`, in order of process and time. Raises QueryError for another name."""
         if name not in TABLES:
-            raise QueryError(f"no table {name!r}; there are: {', '.join(TABLES)}")
-        frame = self._cache.get(name)
-        if frame is None:
-            frame = self._cache[name] = self._query(f"SELECT * FROM {name}")
-        return frame.copy(deep=False)
+            raise QueryError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
+        return self.sql(f"SELECT * FROM {name}{_ORDER.get(name, ' ORDER BY process, time_ns')}")
 
     def sql(self, query: str) -> pd.DataFrame:
-        """Result of an SQL query over the tables. Raises QueryError with DuckDB's first line."""
-        try:
-            return self._query(query)
-        except duckdb.Error as error:
-            raise QueryError(str(error).strip().split("\n")[0]) from error
+        """The rows of one query that reads. Raises QueryError with DuckDB's first line."""
+        with contextlib.closing(self._connection.cursor()) as connection:
+            try:
+                statements = connection.extract_statements(query)
+                if len(statements) != 1 or statements[0].type not in _READING:
+                    raise QueryError("give one query that reads (SELECT …); a recorded run is never changed")
+                relation = connection.sql(query)
+                return _frame(relation)
+            except duckdb.Error as error:
+                raise QueryError(_first_line(error)) from error
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         if name in TABLES:
@@ -119,8 +103,10 @@ class Run:
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def close(self) -> None:
-        """Free the memory of the run."""
+        """Free the memory of the run, and its copies of remote files."""
         self._connection.close()
+        if isinstance(self._files, RemoteFiles):
+            self._files.close()
 
     def __enter__(self) -> Run:
         return self
@@ -129,9 +115,13 @@ class Run:
         self.close()
 
 
-def is_live(process: ProcessLog) -> bool:
-    """Whether the process has not ended and wrote a short while ago."""
-    return process.ended is None and time.time() - process.modified_unix_s < LIVE_S
+_ORDER = {
+    "processes": " ORDER BY process",
+    "steps": " ORDER BY process, step",
+    "sites": " ORDER BY process, site",
+    "threads": " ORDER BY process, thread",
+    "graphs": "",
+}
 
 
 def open_run(path: str | os.PathLike[str]) -> Run:
@@ -140,19 +130,33 @@ def open_run(path: str | os.PathLike[str]) -> Run:
     return Run(location, load(location))
 
 
-def _empty() -> pa.Table:
-    columns: list[tuple[str, pa.DataType]] = [("process", pa.int32()), ("rank", pa.int32())]
-    for column in EVENT_SCHEMA:
-        if column.name in ("kind", "step"):
-            continue
-        kind = pa.dictionary(pa.int32(), pa.string()) if column.name in DICTIONARY_COLUMNS else column.type
-        columns.append((column.name, kind))
-    return pa.schema(columns).empty_table()
+def _process_info(index: int, log: ProcessLog, life: Lifetime) -> ProcessInfo:
+    ended = log.facts.get("ended")
+    live = ended is None and time.time() - log.modified_unix_s < LIVE_S
+    return ProcessInfo(index, log.folder, log.rank, log.facts, ended, life.start_ns, life.end_ns, live)
 
 
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) and abs(value) < 1 << 62 else None
+def _frame(relation: duckdb.DuckDBPyRelation) -> pd.DataFrame:
+    """The rows as pandas: through Arrow, which keeps text out of Python objects."""
+    table = relation.to_arrow_table()
+    for position, column in enumerate(table.schema):
+        if pa.types.is_decimal(column.type):
+            table = table.set_column(position, column.name, _plain_numbers(table.column(position)))
+    try:
+        return table.to_pandas()
+    except (pa.ArrowException, ValueError, TypeError):
+        return relation.df()
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Sums of whole numbers come as decimals: as int64 where they fit, else as floats."""
+    if column.type.scale == 0:
+        try:
+            return pc.cast(column, pa.int64())
+        except pa.ArrowInvalid:
+            return pc.cast(column, pa.float64())
+    return pc.cast(column, pa.float64())
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n")[0]

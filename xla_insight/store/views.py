@@ -1,18 +1,12 @@
-"""The tables of a run as SQL over its events: what ``xla-insight sql``, exports and the analysis read.
+"""The tables of a run as SQL over its log: what ``xla-insight sql``, exports and the analysis read.
 
-Owns the names and columns of the tables. ``raw_KIND`` holds the events of one kind; everything else is a view.
+Owns the names and columns of the tables and which step an event belongs to. Each view reads only the rows of its own
+kinds. Leaves where the log comes from to ``database``.
 """
 
 from __future__ import annotations
 
-import duckdb
-
-from xla_insight.facts.events import Kind
-
-_SITE = "e.site, s.file, s.line, s.function, s.user_file, s.user_line, s.user_function"
-_JOIN = "LEFT JOIN sites s ON s.process = e.process AND s.site = e.site"
-_WHO = "e.process, e.rank, e.step, e.time_ns"
-_HOST_KINDS = ("sync", "read", "input_wait", "device_wait", "checkpoint", "gc", "backward", "compile", "transfer")
+from xla_insight.facts.events import CacheOutcome, Kind, StepSource, Trigger
 
 TABLES = (
     "events",
@@ -35,110 +29,166 @@ TABLES = (
     "threads",
 )
 
+HOST_KINDS = (
+    Kind.SYNC,
+    Kind.READ,
+    Kind.INPUT_WAIT,
+    Kind.DEVICE_WAIT,
+    Kind.CHECKPOINT,
+    Kind.GC,
+    Kind.BACKWARD,
+    Kind.COMPILE,
+    Kind.TRANSFER,
+)
 
-def create_views(connection: duckdb.DuckDBPyConnection) -> None:
-    """Define every table of ``TABLES`` that is not registered already, over ``raw_*``, ``steps`` and ``processes``."""
-    connection.execute(_events())
-    connection.execute(_SITES)
-    for name, query in _QUERIES.items():
-        connection.execute(f"CREATE VIEW {name} AS {query}")
-    connection.execute(f"CREATE VIEW executions_busy AS {_BUSY}")
-    connection.execute(f"CREATE VIEW graphs AS {_GRAPHS}")
-
-
-def _events() -> str:
-    columns = "process, rank, time_ns, duration_ns, '{kind}' AS kind, step, thread, graph, site, name, value, dims, detail"
-    parts = [f"SELECT {columns.format(kind=kind.value)} FROM raw_{kind.value}" for kind in Kind]
-    return "CREATE VIEW events AS " + " UNION ALL ".join(parts)
-
-
-# Materialised: every other view joins it, and parsing JSON again for each of them would be felt.
-_SITES = """
+SITES = f"""
 CREATE TABLE sites AS
-WITH parsed AS (
-    SELECT process, site, CASE WHEN json_valid(name) THEN name::JSON END AS j,
-           row_number() OVER (PARTITION BY process, site ORDER BY time_ns) AS nth
-    FROM raw_site WHERE site IS NOT NULL
+WITH defined AS (
+    SELECT process, site, any_value(name ORDER BY time_ns) AS name
+    FROM log WHERE kind = '{Kind.SITE}' AND site IS NOT NULL GROUP BY process, site
+), parsed AS (
+    SELECT process, site, CASE WHEN json_valid(name) THEN name::JSON END AS j FROM defined
 )
 SELECT process, site,
        j->>'$.site[0]' AS file, try_cast(j->>'$.site[1]' AS INTEGER) AS line, j->>'$.site[2]' AS function,
        j->>'$.user_site[0]' AS user_file, try_cast(j->>'$.user_site[1]' AS INTEGER) AS user_line,
        j->>'$.user_site[2]' AS user_function,
-       j->>'$.source' AS source, j->>'$.user_source' AS user_source, j->>'$.stack' AS stack
-FROM parsed WHERE nth = 1
+       j->>'$.source' AS source, j->>'$.user_source' AS user_source,
+       CASE WHEN json_type(j, '$.stack') = 'ARRAY' THEN j->>'$.stack' END AS stack
+FROM parsed ORDER BY process, site
 """
 
-_QUERIES = {
+_SOURCES = ", ".join(f"'{source}'" for source in StepSource)
+_NO_STEP_SYNCS = ", ".join(f"'{trigger}'" for trigger in (Trigger.FORCED, Trigger.READ, Trigger.AUTOGRAD))
+
+# A step covers (end of the one before, its own end]; the first begins with the recording. Numbers are the recorder's
+# own while they rise, so that a lost mark does not shift those after it.
+STEPS = f"""
+CREATE TABLE steps AS
+WITH marked AS (
+    SELECT process, time_ns AS end_ns, value, name AS source, list_position([{_SOURCES}], name) AS place
+    FROM log WHERE kind = '{Kind.STEP}' AND list_contains([{_SOURCES}], name)
+), best AS (
+    SELECT process, min(place) AS place FROM marked GROUP BY process
+), cuts AS (
+    SELECT e.process, e.time_ns + e.duration_ns AS end_ns, e.value > 0 AS ran,
+           coalesce(s.user_file, s.file) AS file, coalesce(s.user_line, s.line) AS line
+    FROM log e JOIN sites s ON s.process = e.process AND s.site = e.site
+    WHERE e.kind = '{Kind.SYNC}' AND e.duration_ns IS NOT NULL AND e.name NOT IN ({_NO_STEP_SYNCS})
+      AND e.process NOT IN (SELECT process FROM best)
+), lines AS (
+    SELECT process, file, line, row_number() OVER (
+        PARTITION BY process ORDER BY count(*) FILTER (ran) DESC, count(*) DESC, max(end_ns) DESC, file, line
+    ) AS place
+    FROM cuts WHERE file IS NOT NULL AND line IS NOT NULL GROUP BY process, file, line
+), ends AS (
+    SELECT process, end_ns, value, source, false AS inferred FROM marked JOIN best USING (process, place)
+    UNION ALL
+    SELECT process, end_ns, NULL, '{StepSource.SYNC_SITE}', true FROM cuts JOIN lines USING (process, file, line)
+    WHERE lines.place = 1
+), numbered AS (
+    SELECT e.process, p.rank, e.end_ns, coalesce(lag(e.end_ns) OVER w, p.start_ns) AS start_ns, e.source, e.inferred,
+           row_number() OVER w - 1 AS nth, e.value, lag(e.value) OVER w AS earlier
+    FROM ends e JOIN processes p ON p.process = e.process WHERE e.end_ns > p.start_ns
+    WINDOW w AS (PARTITION BY e.process ORDER BY e.end_ns)
+), trusted AS (
+    SELECT process, coalesce(bool_and(value IS NOT NULL AND value = trunc(value) AND value BETWEEN 0 AND 1e9
+                                      AND (earlier IS NULL OR value > earlier)), false) AS rising
+    FROM numbered GROUP BY process
+)
+SELECT process, rank, (CASE WHEN rising THEN value ELSE nth END)::INTEGER AS step, start_ns, end_ns,
+       end_ns - start_ns AS duration_ns, source, inferred
+FROM numbered JOIN trusted USING (process) ORDER BY process, end_ns
+"""
+
+_SITE = "e.site, s.file, s.line, s.function, s.user_file, s.user_line, s.user_function"
+_TOLD = "process, rank, time_ns, name AS what, value AS count, detail AS why"
+_SITES = "LEFT JOIN sites s ON s.process = e.process AND s.site = e.site"
+_STEP = "ASOF LEFT JOIN steps b ON b.process = e.process AND e.time_ns <= b.end_ns"
+_WHO = "e.process, e.rank, CASE WHEN e.time_ns >= b.start_ns THEN b.step END AS step, e.time_ns"
+
+
+def _of(*kinds: Kind) -> str:
+    """The rows of some kinds with their step: ``e`` and ``b`` of a FROM clause."""
+    listed = ", ".join(f"'{kind}'" for kind in kinds)
+    return f"(SELECT * FROM log WHERE kind IN ({listed})) e {_STEP}"
+
+
+_CUTS = f"""(
+    SELECT * FROM log WHERE kind = '{Kind.SYNC}'
+    UNION ALL
+    SELECT * FROM log WHERE kind IN ('{Kind.READ}', '{Kind.BACKWARD}') AND value > 0
+) e {_STEP}"""
+_CUT_TRIGGER = f"""CASE e.kind WHEN '{Kind.READ}' THEN '{Trigger.READ}'
+    WHEN '{Kind.BACKWARD}' THEN '{Trigger.AUTOGRAD}' ELSE e.name END"""
+
+VIEWS = {
+    "events": f"""
+        SELECT {_WHO}, e.duration_ns, e.kind, e.thread, e.graph, e.site, e.name, e.value, e.dims, e.detail
+        FROM log e {_STEP}""",
     "syncs": f"""
-        SELECT {_WHO}, e.duration_ns, e.thread, e.name AS trigger, e.value::INTEGER AS executions,
-               e.dims[1]::INTEGER AS compiles, e.graph, {_SITE}
-        FROM (
-            SELECT process, rank, step, time_ns, duration_ns, thread, name, value, dims, graph, site FROM raw_sync
-            UNION ALL
-            SELECT process, rank, step, time_ns, duration_ns, thread, 'read', value, dims, graph, site
-            FROM raw_read WHERE value > 0
-            UNION ALL
-            SELECT process, rank, step, time_ns, duration_ns, thread, 'autograd', value, dims, graph, site
-            FROM raw_backward WHERE value > 0
-        ) e {_JOIN}""",
+        SELECT {_WHO}, e.duration_ns, e.thread, {_CUT_TRIGGER} AS trigger, try_cast(e.value AS INTEGER) AS executions,
+               try_cast(e.dims[1] AS INTEGER) AS compiles, e.graph, {_SITE}
+        FROM {_CUTS} {_SITES}""",
     "compiles": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, e.graph, e.name AS trigger, e.detail AS sentence,
-               e.dims[1] + p.offset_ns AS cut_ns, {_SITE}
-        FROM raw_compile e JOIN processes p USING (process) {_JOIN}""",
+               try(e.dims[1] + e.offset_ns) AS cut_ns, {_SITE}
+        FROM {_of(Kind.COMPILE)} {_SITES}""",
     "executions": f"""
         SELECT {_WHO}, e.duration_ns, e.graph, e.name AS trigger, e.detail AS outcome,
-               e.dims[1] + p.offset_ns AS cut_ns, {_SITE}
-        FROM raw_execution e JOIN processes p USING (process) {_JOIN}""",
+               try(e.dims[1] + e.offset_ns) AS cut_ns, {_SITE}
+        FROM {_of(Kind.EXECUTION)} {_SITES}""",
     "reads": f"""
-        SELECT {_WHO}, e.duration_ns, e.thread, e.name AS method, e.value::INTEGER AS executions,
-               e.dims[1]::INTEGER AS compiles, e.detail AS scalar, {_SITE}
-        FROM raw_read e {_JOIN}""",
+        SELECT {_WHO}, e.duration_ns, e.thread, e.name AS method, try_cast(e.value AS INTEGER) AS executions,
+               try_cast(e.dims[1] AS INTEGER) AS compiles, e.detail AS scalar, {_SITE}
+        FROM {_of(Kind.READ)} {_SITES}""",
     "host_spans": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, e.kind, e.name, e.value, {_SITE}
-        FROM ({" UNION ALL ".join(
-            f"SELECT process, rank, step, time_ns, duration_ns, thread, '{kind}' AS kind, name, value, site FROM raw_{kind}"
-            for kind in _HOST_KINDS
-        )}) e {_JOIN}""",
+        FROM {_of(*HOST_KINDS)} {_SITES}""",
     "transfers": f"""
-        SELECT {_WHO}, e.duration_ns, e.name AS direction, e.value AS bytes FROM raw_transfer e""",
+        SELECT {_WHO}, e.duration_ns, e.thread, e.name AS direction, e.value AS bytes FROM {_of(Kind.TRANSFER)}""",
     "inputs": f"""
-        SELECT {_WHO}, e.thread, e.name, e.dims, e.detail AS dtype, {_SITE} FROM raw_input e {_JOIN}""",
+        SELECT {_WHO}, e.thread, e.name, e.dims, e.detail AS dtype, {_SITE} FROM {_of(Kind.INPUT)} {_SITES}""",
     "counters": f"""
-        SELECT {_WHO}, e.name, e.value AS delta, e.duration_ns FROM raw_counter e""",
+        SELECT {_WHO}, e.thread, e.name, e.value AS delta, e.duration_ns FROM {_of(Kind.COUNTER)}""",
     "loader_errors": f"""
-        SELECT {_WHO}, e.thread, e.name AS exception, e.detail AS message, {_SITE} FROM raw_loader_error e {_JOIN}""",
-    "faults": "SELECT process, rank, time_ns, name AS what, value AS count, detail AS why FROM raw_fault",
-    "losses": "SELECT process, rank, time_ns, name AS what, value AS count, detail AS why FROM raw_lost",
-    "marks": "SELECT process, rank, time_ns, name, detail FROM raw_mark",
-    "threads": "SELECT process, rank, thread, name FROM raw_thread",
+        SELECT {_WHO}, e.thread, e.name AS exception, e.detail AS message, {_SITE}
+        FROM {_of(Kind.LOADER_ERROR)} {_SITES}""",
+    "faults": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.FAULT}'",
+    "losses": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.LOST}'",
+    "marks": f"SELECT process, rank, time_ns, name, detail FROM log WHERE kind = '{Kind.MARK}'",
+    "threads": f"""
+        SELECT process, rank, thread, any_value(name ORDER BY time_ns) AS name FROM log
+        WHERE kind = '{Kind.THREAD}' AND thread IS NOT NULL GROUP BY process, rank, thread""",
 }
 
-# An execution is busy from its start, or from when the one before it was ready: sums of raw times count twice.
-_BUSY = """
-SELECT process, step, graph, time_ns, duration_ns, detail,
-       greatest(0, time_ns + duration_ns - greatest(time_ns, coalesce(
-           max(time_ns + duration_ns) OVER (
-               PARTITION BY process ORDER BY time_ns, duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-           ), time_ns))) AS busy_ns
-FROM raw_execution
-"""
+# The device runs one graph after the other: an execution is busy from its dispatch, or from when the one before it was
+# ready. Without that clip the time in the queue would count once for each graph that waits there.
+_BUSY = f"""
+    SELECT process, graph, time_ns, detail, CASE WHEN time_ns >= start_ns THEN step END AS step,
+           greatest(0, time_ns + duration_ns - greatest(time_ns, coalesce(
+               max(time_ns + duration_ns) OVER (
+                   PARTITION BY process ORDER BY time_ns, duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+               ), time_ns))) AS busy_ns
+    FROM (SELECT e.process, e.graph, e.time_ns, e.duration_ns, e.detail, b.start_ns, b.step
+          FROM {_of(Kind.EXECUTION)})"""
 
-_GRAPHS = """
+GRAPHS = f"""
 WITH defined AS (
     SELECT graph, max(dims[1]) AS inputs, max(dims[2]) AS outputs, max(dims[3]) AS input_bytes,
            max(dims[4]) AS output_bytes, max(dims[5]) AS aliased_bytes, max(dims[6]) AS temporary_bytes,
            max(dims[7]) AS program_bytes, arg_min(name, time_ns) AS trigger, arg_min(process, time_ns) AS process,
-           arg_min(site, time_ns) AS site
-    FROM raw_graph WHERE graph IS NOT NULL GROUP BY graph
+           arg_min(site, time_ns) AS site, count(DISTINCT process) AS processes, min(time_ns) AS first_time_ns
+    FROM log WHERE kind = '{Kind.GRAPH}' AND graph IS NOT NULL GROUP BY graph
 ), ran AS (
-    SELECT graph, count(*) AS executions, count(*) FILTER (detail = 'hit') AS hits, sum(busy_ns) AS device_ns,
-           min(step) AS first_step, max(step) AS last_step, min(time_ns) AS first_time_ns,
-           count(DISTINCT process) AS processes
-    FROM executions_busy WHERE graph IS NOT NULL GROUP BY graph
+    SELECT graph, count(*) AS executions, count(*) FILTER (detail = '{CacheOutcome.HIT}') AS hits,
+           try_cast(sum(busy_ns) AS BIGINT) AS device_ns, min(step) AS first_step, max(step) AS last_step,
+           min(time_ns) AS first_time_ns, count(DISTINCT process) AS processes
+    FROM ({_BUSY}) WHERE graph IS NOT NULL GROUP BY graph
 ), built AS (
-    SELECT graph, count(*) AS compiles, sum(duration_ns) AS compile_ns, min(step) AS first_step,
-           min(time_ns) AS first_time_ns, max(step) AS last_step
-    FROM raw_compile WHERE graph IS NOT NULL GROUP BY graph
+    SELECT graph, count(*) AS compiles, try_cast(sum(duration_ns) AS BIGINT) AS compile_ns, min(step) AS first_step,
+           max(step) AS last_step, min(time_ns) AS first_time_ns, count(DISTINCT process) AS processes
+    FROM compiles WHERE graph IS NOT NULL GROUP BY graph
 ), named AS (
     SELECT graph FROM defined UNION SELECT graph FROM ran UNION SELECT graph FROM built
 )
@@ -146,13 +196,13 @@ SELECT named.graph,
        nullif(inputs, -1) AS inputs, nullif(outputs, -1) AS outputs, nullif(input_bytes, -1) AS input_bytes,
        nullif(output_bytes, -1) AS output_bytes, nullif(aliased_bytes, -1) AS aliased_bytes,
        nullif(temporary_bytes, -1) AS temporary_bytes, nullif(program_bytes, -1) AS program_bytes,
-       coalesce(compiles, 0) AS compiles, compile_ns::BIGINT AS compile_ns, coalesce(executions, 0) AS executions,
-       coalesce(hits, 0) AS hits, device_ns::BIGINT AS device_ns,
+       coalesce(compiles, 0) AS compiles, compile_ns, coalesce(executions, 0) AS executions,
+       coalesce(hits, 0) AS hits, device_ns,
        least(built.first_step, ran.first_step) AS first_step, greatest(built.last_step, ran.last_step) AS last_step,
-       least(built.first_time_ns, ran.first_time_ns) AS first_time_ns, trigger,
+       least(built.first_time_ns, ran.first_time_ns, defined.first_time_ns) AS first_time_ns, trigger,
        s.site, s.file, s.line, s.function, s.user_file, s.user_line, s.user_function,
-       coalesce(processes, 1) AS processes
+       greatest(coalesce(ran.processes, 0), coalesce(built.processes, 0), coalesce(defined.processes, 0)) AS processes
 FROM named LEFT JOIN defined USING (graph) LEFT JOIN ran USING (graph) LEFT JOIN built USING (graph)
 LEFT JOIN sites s ON s.process = defined.process AND s.site = defined.site
-ORDER BY first_time_ns NULLS LAST
+ORDER BY first_time_ns NULLS LAST, named.graph
 """

@@ -1,0 +1,180 @@
+"""A DuckDB database over the log of a run: the whole parts stay files, the rest is a small table.
+
+Owns the joining of processes on one time axis and the closing of the database to everything but the run. Leaves which
+files are whole to ``loading`` and the tables to ``views``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from xla_insight.facts.events import Kind
+from xla_insight.store import views
+from xla_insight.store.loading import Loaded, ProcessLog
+from xla_insight.store.process_facts import MAX_NS, is_whole, plausible_anchor
+from xla_insight.store.schema import EVENT_SCHEMA
+
+_COLUMNS = ("kind", "thread", "graph", "site", "name", "value", "dims", "detail")
+_TAIL = "tail"
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """When a process recorded, in ns of the run; ``offset_ns`` added to its monotonic clock gives that time."""
+
+    start_ns: int
+    end_ns: int
+    offset_ns: int
+
+
+def build_database(loaded: Loaded) -> tuple[duckdb.DuckDBPyConnection, list[Lifetime]]:
+    """The database with all tables of `views.TABLES`, and the lifetime of each process. Raises duckdb.Error."""
+    connection = duckdb.connect(":memory:")
+    _configure(connection, loaded)
+    _create_tail(connection, loaded.processes)
+    offsets = _offsets(connection, loaded.processes)
+    connection.execute(_log_view(loaded.processes, offsets))
+    lifetimes = _lifetimes(connection, loaded.processes, offsets)
+    _create_processes(connection, loaded.processes, lifetimes)
+    connection.execute(views.SITES)
+    connection.execute(views.STEPS)
+    for name, query in {**views.VIEWS, "graphs": views.GRAPHS}.items():
+        connection.execute(f"CREATE VIEW {name} AS {query}")
+    connection.execute("SET lock_configuration = true")
+    return connection, lifetimes
+
+
+def _configure(connection: duckdb.DuckDBPyConnection, loaded: Loaded) -> None:
+    """Queries come from users and, through pages, from anywhere: they see the files of the run and nothing else."""
+    files = [path for process in loaded.processes for path in process.files]
+    allowed = sorted({text for path in files for text in (_literal(path), _pattern(path))})
+    spill = os.path.join(tempfile.gettempdir(), f"xla-insight-duckdb-{os.getpid()}")
+    for statement in (
+        "SET autoinstall_known_extensions = false",
+        "SET autoload_known_extensions = false",
+        f"SET temp_directory = {_literal(spill)}",
+        f"SET allowed_paths = [{', '.join(allowed)}]",
+        "SET enable_external_access = false",
+    ):
+        connection.execute(statement)
+
+
+def _create_tail(connection: duckdb.DuckDBPyConnection, processes: list[ProcessLog]) -> None:
+    """The rows that are not in a file that can be read in place."""
+    tables = []
+    for index, process in enumerate(processes):
+        for table in process.tables:
+            numbers = pa.repeat(pa.scalar(index, pa.int32()), table.num_rows)
+            tables.append(table.append_column("process", numbers))
+    schema = EVENT_SCHEMA.remove_metadata().append(pa.field("process", pa.int32()))
+    arriving = pa.concat_tables([schema.empty_table(), *tables])
+    connection.register("arriving", arriving)
+    connection.execute(f"CREATE TABLE {_TAIL} AS SELECT * FROM arriving")
+    connection.unregister("arriving")
+    for process in processes:
+        process.tables.clear()
+
+
+def _sources(index: int, process: ProcessLog) -> list[str]:
+    """FROM clauses of the rows of one process."""
+    found = [f"{_TAIL} WHERE process = {index}"]
+    if process.files:
+        found.append(f"read_parquet([{', '.join(map(_pattern, process.files))}]) WHERE true")
+    return found
+
+
+def _offsets(connection: duckdb.DuckDBPyConnection, processes: list[ProcessLog]) -> list[int]:
+    """What to add to the monotonic clock of each process to get ns since the earliest of them started."""
+    anchors = [process.anchor or _recorded_anchor(connection, n, process) for n, process in enumerate(processes)]
+    origin = min((wall for _, wall in filter(None, anchors)), default=0)
+    offsets = []
+    for index, (process, found) in enumerate(zip(processes, anchors, strict=True)):
+        if found is not None:
+            offsets.append(found[1] - origin - found[0])
+        else:  # nothing says when: it is shown from the start of the run
+            first = [
+                connection.execute(f"SELECT min(time_ns) FROM {source} AND abs(time_ns) < {MAX_NS}").fetchone()
+                for source in _sources(index, process)
+            ]
+            offsets.append(-min((row[0] for row in first if row and row[0] is not None), default=0))
+    return offsets
+
+
+def _recorded_anchor(connection: duckdb.DuckDBPyConnection, index: int, process: ProcessLog) -> tuple[int, int] | None:
+    """The first clock event: it says the same as ``process.json``, which is missing or damaged."""
+    for source in _sources(index, process):
+        query = f"SELECT time_ns, dims[1] FROM {source} AND kind = '{Kind.CLOCK}' ORDER BY time_ns LIMIT 1"
+        row = connection.execute(query).fetchone()
+        if row is not None and (found := plausible_anchor(*row)) is not None:
+            return found
+    return None
+
+
+def _log_view(processes: list[ProcessLog], offsets: list[int]) -> str:
+    """All rows of all processes on one time axis. Times no clock can show are left out, such durations are unknown."""
+    columns = ", ".join(_COLUMNS)
+    parts = [
+        f"SELECT {index}::INTEGER AS process, {process.rank}::INTEGER AS rank, {offset}::BIGINT AS offset_ns,"
+        f" time_ns + ({offset})::BIGINT AS time_ns,"
+        f" CASE WHEN duration_ns BETWEEN 0 AND {MAX_NS} THEN duration_ns END AS duration_ns, {columns}"
+        f" FROM {source} AND time_ns BETWEEN -{MAX_NS} AND {MAX_NS} AND kind IS NOT NULL"
+        for index, (process, offset) in enumerate(zip(processes, offsets, strict=True))
+        for source in _sources(index, process)
+    ]
+    nothing = (
+        f"SELECT 0 AS process, 0 AS rank, 0::BIGINT AS offset_ns, time_ns, duration_ns, {columns}"
+        f" FROM {_TAIL} WHERE false"
+    )
+    return "CREATE VIEW log AS " + " UNION ALL ".join(parts or [nothing])
+
+
+def _lifetimes(
+    connection: duckdb.DuckDBPyConnection, processes: list[ProcessLog], offsets: list[int]
+) -> list[Lifetime]:
+    rows = connection.execute(
+        f"""SELECT process, coalesce(min(time_ns) FILTER (kind = '{Kind.MARK}' AND name = 'start'), min(time_ns)),
+                   max(time_ns + coalesce(duration_ns, 0))
+            FROM log GROUP BY process"""
+    ).fetchall()
+    found = {process: (start, end) for process, start, end in rows}
+    lifetimes = []
+    for index, (process, offset) in enumerate(zip(processes, offsets, strict=True)):
+        begin = process.anchor[0] + offset if process.anchor is not None else 0
+        start, end = found.get(index, (begin, begin))
+        lifetimes.append(Lifetime(start, max(start, end), offset))
+    return lifetimes
+
+
+def _create_processes(
+    connection: duckdb.DuckDBPyConnection, processes: list[ProcessLog], lifetimes: list[Lifetime]
+) -> None:
+    connection.execute(
+        """CREATE TABLE processes (process INTEGER, rank INTEGER, folder VARCHAR, pid BIGINT, host VARCHAR,
+           device VARCHAR, world_size BIGINT, level VARCHAR, start_ns BIGINT, end_ns BIGINT, offset_ns BIGINT,
+           ended VARCHAR)"""
+    )
+    for index, (process, life) in enumerate(zip(processes, lifetimes, strict=True)):
+        facts = process.facts
+        row = [index, process.rank, process.folder, _whole(facts.get("pid")), facts.get("host"), facts.get("device")]
+        row += [_whole(facts.get("world_size")), facts.get("level"), life.start_ns, life.end_ns, life.offset_ns]
+        connection.execute(f"INSERT INTO processes VALUES ({', '.join('?' * 12)})", [*row, facts.get("ended")])
+
+
+def _whole(value: Any) -> int | None:
+    return value if is_whole(value) else None
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _pattern(path: str) -> str:
+    """A path as a literal in which DuckDB sees no wildcard."""
+    return _literal(re.sub(r"([*?\[])", r"[\1]", path))
