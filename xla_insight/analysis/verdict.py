@@ -27,6 +27,16 @@ HOST_SYNC_SHARE = 0.1
 CHECKPOINT_SHARE = 0.1
 DEVICE_SHARE = 0.9
 WAITING_SHARE = 0.5
+_BOUNDS = {
+    HostState.COMPILE: ("compile", "Compiling"),
+    HostState.DEVICE_WAIT: ("device", "Waiting for the device"),
+    HostState.INPUT_WAIT: ("input", "Waiting for input"),
+    HostState.TRANSFER: ("transfer", "Moving tensors"),
+    HostState.CHECKPOINT: ("checkpoint", "Saving"),
+    HostState.GC: ("gc", "Python's garbage collection"),
+    HostState.OUTSIDE: ("nothing", "Work outside the framework"),
+}
+"""Bound and words of each state but tracing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ def verdict(evidence: Evidence) -> Verdict:
         _removable,
         _device,
         _start_up,
-        _trace,
+        _largest,
     )
     return next(found for rule in rules if (found := rule(evidence)) is not None)
 
@@ -100,13 +110,14 @@ def _compile(evidence: Evidence) -> Verdict | None:
     if evidence.share(seconds) < COMPILE_SHARE:
         return None
     count = sum(entry.count for entry in entries)
+    were = "compile was not the first of its place" if count == 1 else "compiles were not the first of their place"
     top = max(entries, key=lambda entry: entry.compile_s)
     at = f", most at {numbers.where(top.site, top.user_site)}" if top.site else ""
     return Verdict(
         "compile",
         f"Compiling again takes {numbers.share(seconds, evidence.time.wall_s)} of this run"
         f" ({numbers.duration(seconds)} of {numbers.duration(evidence.time.wall_s)}): {numbers.count(count)} of"
-        f" {numbers.plural(evidence.graphs.compiles, 'compile')} were not the first of their place{at}.",
+        f" {numbers.count(evidence.graphs.compiles)} {were}{at}.",
         seconds,
     )
 
@@ -169,7 +180,7 @@ def _device(evidence: Evidence) -> Verdict | None:
 def _start_up(evidence: Evidence) -> Verdict | None:
     """A short run is mostly its first compiles, and there is nothing to do about them."""
     compile_s = evidence.host_s(HostState.COMPILE)
-    if evidence.avoidable() or evidence.share(compile_s) < WAITING_SHARE:
+    if evidence.avoidable() or not compile_s or compile_s < max(evidence.time.host.values()):
         return None
     took = (
         f"{numbers.share(compile_s, evidence.time.wall_s)} of this run went into compiles that it needs"
@@ -181,15 +192,18 @@ def _start_up(evidence: Evidence) -> Verdict | None:
     return Verdict("nothing", f"Too short to judge its speed: {took}. {beside.summary}", None)
 
 
-def _trace(evidence: Evidence) -> Verdict:
+def _largest(evidence: Evidence) -> Verdict:
+    """No limit stands out: what the training thread does most."""
     time = evidence.time
-    traced_s = evidence.host_s(HostState.TRACE)
+    state, seconds = max(time.host.items(), key=lambda item: item[1], default=(str(HostState.TRACE), 0.0))
     busy = numbers.share(time.device_busy_s, time.wall_s, inferred=True)
     device = "" if time.device_busy_s is None else f"; the device is busy {busy} of the time"
-    saves = None if time.device_busy_s is None else max(0.0, min(traced_s, time.wall_s - time.device_busy_s))
-    return Verdict(
-        "trace",
-        f"Python and tracing take {numbers.share(traced_s, time.wall_s)} of this run"
-        f" ({numbers.duration(traced_s)} of {numbers.duration(time.wall_s)}){device}.",
-        saves,
+    took = (
+        f"{numbers.share(seconds, time.wall_s)} of this run"
+        f" ({numbers.duration(seconds)} of {numbers.duration(time.wall_s)}){device}."
     )
+    if state != HostState.TRACE:
+        bound, words = _BOUNDS[HostState(state)]
+        return Verdict(bound, f"{words} takes most of the training thread's time: {took}", None)
+    saves = None if time.device_busy_s is None else max(0.0, min(seconds, time.wall_s - time.device_busy_s))
+    return Verdict("trace", f"Python and tracing take {took}", saves)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_insight.analysis.accounting import STATES, ThreadSpans, account, blocked_in_cuts, clipped_executions
@@ -51,6 +51,7 @@ def state_at(instant: int, spans: ThreadSpans) -> HostState:
     return HostState.TRACE
 
 
+@settings(deadline=None)
 @given(thread_spans, windows)
 def test_every_nanosecond_is_in_the_state_that_the_definition_says(spans: ThreadSpans, edges: list[int]) -> None:
     steps = Spans.of(itertools.pairwise(edges))
@@ -61,6 +62,7 @@ def test_every_nanosecond_is_in_the_state_that_the_definition_says(spans: Thread
         assert result.host[row].sum() == end - begin
 
 
+@settings(deadline=None)
 @given(thread_spans, windows)
 def test_busy_and_idle_add_up_to_the_duration(spans: ThreadSpans, edges: list[int]) -> None:
     steps = Spans.of(itertools.pairwise(edges))
@@ -74,6 +76,7 @@ def test_busy_and_idle_add_up_to_the_duration(spans: ThreadSpans, edges: list[in
     assert (result.idle <= result.host).all()
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_clipped_executions_sum_to_the_time_the_device_was_busy(rows: list[tuple[int, int]]) -> None:
     executions = Spans.of(rows)
@@ -81,6 +84,7 @@ def test_clipped_executions_sum_to_the_time_the_device_was_busy(rows: list[tuple
     assert clipped_executions(executions).sum() == (busy.ends - busy.starts).sum()
 
 
+@settings(deadline=None)
 @given(pairs)
 def test_union_keeps_each_instant_once(rows: list[tuple[int, int]]) -> None:
     merged = union(Spans.of(rows))

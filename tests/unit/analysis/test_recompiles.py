@@ -158,6 +158,22 @@ def test_counted_compiles_without_an_event_are_an_entry_of_their_own(tables: Mak
     assert by_cause(found) == {"first_graph": 1, "unknown": 3}
 
 
+def test_what_is_cut_before_the_first_step_is_no_relative_of_it(tables: Make, at_line: At) -> None:
+    made = tables(
+        places={1: at_line(5)},
+        compiles=[compiled(name, n) for n, name in enumerate("abc")],
+        graphs=[
+            {"graph": "a", "inputs": 1, "outputs": 2},
+            {"graph": "b", "inputs": 49, "outputs": 70},
+            {"graph": "c", "inputs": 80, "outputs": 90},
+        ],
+        executions=executed(*"abccccc"),
+    )
+    found = entries(made)
+    assert by_cause(found) == {"first_graph": 2, "unknown": 1}
+    assert {entry.severity for entry in found} == {Severity.INFO}
+
+
 def test_single_operations_are_never_compared(tables: Make, at_line: At) -> None:
     rows = [compiled(None, n, trigger=trigger) for n, trigger in enumerate(["eager", "eager", "autograd", "autograd"])]
     (entry,) = entries(tables(places={1: at_line(9)}, compiles=rows))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xla_insight.facts.report import Site
@@ -57,6 +57,7 @@ def test_sizes() -> None:
     assert [numbers.size(n) for n in (None, 0, 999, 999.9, 1_499_999)] == ["n/a", "0 B", "999 B", "1 kB", "1.5 MB"]
 
 
+@settings(deadline=None)
 @given(st.floats(min_value=1e-9, max_value=1e9))
 def test_three_significant_digits_are_within_half_a_percent(value: float) -> None:
     text = numbers.significant(value).replace(numbers.THIN_SPACE, "")

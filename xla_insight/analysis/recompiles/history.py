@@ -10,6 +10,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,8 @@ from xla_insight.facts.events import Trigger
 FamilyKey = tuple[object, ...]
 
 _FRAMEWORK_FILE = re.compile(r"/(torch|torch_xla|torch_tpu|functorch)/|/typing_extensions\.py$")
+UNRELATED_SIZE = 8
+"""A graph this many times as large (inputs and outputs) does another job."""
 _READ_LIKE = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
 """Triggers that run part of the pending graph and leave the rest pending: several may fall between two syncs."""
 _KIND_OF_TRIGGER = {
@@ -86,23 +89,38 @@ class History:
 
 def build_history(tables: RunTables) -> History:
     """Everything known about the compiles of a run."""
-    frame = tables["compiles"]
-    counts = _graph_counts(tables["graphs"])
-    executed = _executions_in(tables["executions"])
-    ordinals = _cut_ordinals(tables["syncs"], frame["cut_ns"])
-    cut_sites = _cut_sites(tables["syncs"], frame["cut_ns"])
-    eager = eager_processes(frame)
-    compiles: list[Compile] = []
-    families: dict[FamilyKey, Family] = defaultdict(Family)
-    latest: dict[FamilyKey, Compile] = {}
-    for row in frame.itertuples(index=False):
-        site = cut_sites.get((row.process, row.cut_ns)) if pd.isna(row.site) else row.site
-        place = tables.place(row.process, site)
-        key = _family_key(int(row.process), str(row.trigger), place, ordinals.get((row.process, row.cut_ns)))
+    builder = _Builder(tables)
+    for row in tables["compiles"].itertuples(index=False):
+        builder.add(row)
+    return History(tuple(builder.compiles), builder.families)
+
+
+class _Builder:
+    """Walks through compiles in order of process and time and remembers what came before."""
+
+    def __init__(self, tables: RunTables) -> None:
+        frame = tables["compiles"]
+        self.compiles: list[Compile] = []
+        self.families: dict[FamilyKey, Family] = defaultdict(Family)
+        self._tables = tables
+        self._counts = _graph_counts(tables["graphs"])
+        self._executed = _executions_in(tables["executions"])
+        self._ordinals = _cut_ordinals(tables["syncs"], frame["cut_ns"])
+        self._cut_sites = _cut_sites(tables["syncs"], frame["cut_ns"])
+        self._eager = eager_processes(frame)
+        self._compiled: set[tuple[int, str]] = set()
+        self._latest: dict[FamilyKey, Compile] = {}
+        self._sizes: dict[FamilyKey, list[int]] = defaultdict(list)
+
+    def add(self, row: Any) -> None:
+        """The next compile."""
+        process, cut = int(row.process), (row.process, row.cut_ns)
+        place = self._tables.place(process, self._cut_sites.get(cut) if pd.isna(row.site) else row.site)
         graph = row.graph if isinstance(row.graph, str) else None
-        family = families[key]
+        inputs, outputs = self._counts.get(graph, (None, None))
+        key = self._same_size(_family_key(process, str(row.trigger), place, self._ordinals.get(cut)), inputs, outputs)
         entry = Compile(
-            process=int(row.process),
+            process=process,
             time_ns=int(row.time_ns),
             step=None if pd.isna(row.step) else int(row.step),
             compile_ns=None if pd.isna(row.duration_ns) else int(row.duration_ns),
@@ -111,21 +129,36 @@ def build_history(tables: RunTables) -> History:
             sentence=row.sentence if isinstance(row.sentence, str) else "",
             place=place,
             family=key,
-            inputs=counts.get(graph, (None, None))[0],
-            outputs=counts.get(graph, (None, None))[1],
-            eager=int(row.process) in eager and graph is None,
-            seen_before=(int(row.process), graph) in executed.compiled,
-            earlier=latest.get(key),
+            inputs=inputs,
+            outputs=outputs,
+            eager=process in self._eager and graph is None,
+            seen_before=(process, graph) in self._compiled,
+            earlier=self._latest.get(key),
         )
-        if graph is None:
+        self._remember(entry)
+
+    def _same_size(self, key: FamilyKey, inputs: int | None, outputs: int | None) -> FamilyKey:
+        """``key`` and which size: what is cut before the first step has a few tensors and is no relative of a step."""
+        if inputs is None or outputs is None:
+            return (*key, 0)
+        size, sizes = inputs + outputs + 1, self._sizes[key]
+        near = (n for n, other in enumerate(sizes) if max(size, other) < UNRELATED_SIZE * min(size, other))
+        number = next(near, None)
+        if number is None:
+            sizes.append(size)
+            number = len(sizes) - 1
+        return (*key, number)
+
+    def _remember(self, entry: Compile) -> None:
+        family = self.families[entry.family]
+        if entry.graph is None:
             family.anonymous += 1
         elif not entry.seen_before:
-            family.graphs.append(graph)
-            family.executions.append(executed.count[entry.process, graph])
-            executed.compiled.add((entry.process, graph))
-        latest[key] = entry
-        compiles.append(entry)
-    return History(tuple(compiles), dict(families))
+            family.graphs.append(entry.graph)
+            family.executions.append(self._executed[entry.process, entry.graph])
+            self._compiled.add((entry.process, entry.graph))
+        self._latest[entry.family] = entry
+        self.compiles.append(entry)
 
 
 def eager_processes(compiles: pd.DataFrame) -> frozenset[int]:
@@ -143,15 +176,9 @@ def frames_outside(stack: Iterable[tuple[str, int, str]]) -> tuple[tuple[str, in
     return tuple(frame for frame in stack if not _FRAMEWORK_FILE.search(frame[0]))
 
 
-@dataclass(slots=True)
-class _Executed:
-    count: Counter[tuple[int, str]]
-    compiled: set[tuple[int, str]] = field(default_factory=set)
-
-
-def _executions_in(executions: pd.DataFrame) -> _Executed:
+def _executions_in(executions: pd.DataFrame) -> Counter[tuple[int, str]]:
     sizes = executions.groupby(["process", "graph"], observed=True).size()
-    return _Executed(Counter({(int(process), str(graph)): int(n) for (process, graph), n in sizes.items()}))
+    return Counter({(int(process), str(graph)): int(n) for (process, graph), n in sizes.items()})
 
 
 def _graph_counts(graphs: pd.DataFrame) -> dict[str | None, tuple[int | None, int | None]]:

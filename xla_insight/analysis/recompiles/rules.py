@@ -88,9 +88,10 @@ class FirstGraph:
         """The first graph of a place; several when reads run several parts of a step there."""
         processes = len({m.process for m in members})
         parts = len(members) // processes
-        many = "First graph" if parts == 1 else f"First graphs, one for each of {parts} parts of the step,"
         each = "" if processes == 1 else f" in each of {processes} processes"
-        return f"{many} cut at {where}{each}; compiled once."
+        if parts == 1:
+            return f"First graph cut at {where}{each}; compiled once."
+        return f"First graphs of {parts} different kinds cut at {where}{each}; each compiled once."
 
     def advice(self, members: Sequence[Compile]) -> str:
         """Nothing to change."""
