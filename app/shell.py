@@ -99,7 +99,7 @@ def layout() -> dmc.MantineProvider:
         ],
         className="header",
     )
-    body = html.Main(id=Shell.BODY, className="page")
+    body = html.Main([parts.skeleton(176), parts.skeleton(480)], id=Shell.BODY, className="page")
     return dmc.MantineProvider(
         [dcc.Location(id=Shell.LOCATION, refresh="callback-nav"), *stores, *timers, header, body],
         theme=_THEME,
@@ -244,6 +244,12 @@ def _register_browser(app: Dash) -> None:
         ClientsideFunction("view", "screen"),
         Output(Shell.SCREEN, "data"),
         Input(Shell.LOCATION, "pathname"),
+    )
+    app.clientside_callback(
+        ClientsideFunction("view", "waiting"),
+        Output(Shell.BODY, "className"),
+        Input(Shell.PICKER, "value"),
+        Input(Shell.SCOPE, "data"),
     )
     app.clientside_callback(
         ClientsideFunction("view", "title"),

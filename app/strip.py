@@ -57,7 +57,9 @@ def layout(route: Route) -> html.Section:
     process = dmc.Select(
         id=Strip.PROCESS, size="xs", w=176, allowDeselect=False, searchable=True, **{"aria-label": "Process to show"}
     )
-    figure = dcc.Graph(id=Strip.FIGURE, config=_CONFIG, figure=_blank(with_time), className="steps-figure")
+    graph = dcc.Graph(id=Strip.FIGURE, config=_CONFIG, figure=_blank(with_time), className="steps-figure")
+    meaning = "Graph, compiles, host and device time of each step" if with_time else "Graph and compiles of each step"
+    figure = html.Figure(graph, **{"aria-label": meaning})
     tools = [
         html.Div(process, id=Strip.PROCESS_BOX, className="hidden"),
         html.Div(height, id=Strip.HEIGHT_BOX, className="hidden"),

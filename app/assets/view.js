@@ -28,12 +28,18 @@ window.dash_clientside = window.dash_clientside || {};
       return `updated ${ageText(seconds)} ago`;
     },
     screen: () => screenNow(),
+    waiting: (picked, scope) => (picked && scope && picked !== scope.run ? "page waiting" : "page"),
     title: (scope, path) => {
       const page = path === "/graphs" ? "Graphs" : "Overview";
       document.title = scope && scope.run ? `${scope.run} · ${page} · xla-insight` : "xla-insight";
       return window.dash_clientside.no_update;
     },
   };
+
+  // Paper is narrower than most windows: figures are fitted to it while printing.
+  const fit = (size) => document.querySelectorAll(".js-plotly-plot").forEach((plot) => window.Plotly.relayout(plot, size));
+  window.addEventListener("beforeprint", () => fit({ width: 690 }));
+  window.addEventListener("afterprint", () => fit({ width: null, autosize: true }));
 
   let waiting = null;
   const tell = () => window.dash_clientside.set_props("screen", { data: screenNow() });

@@ -246,11 +246,9 @@ def detail(selected: Shown, graph: str) -> html.Div:
     steps = len(view.steps_of_graph(selected.process, graph))
     facts.append(_fact("steps", numbers.count(steps), "Steps of this process that ran it"))
     title = [html.Code(parts.middle(graph, 20), className="hash", title=graph), parts.copy_button(graph)]
-    code = [
-        _code(word, site, view.sources.get((site.file, site.line), ""))
-        for word, prefix in (("cut at", ""), ("your line", "user_"))
-        if (site := _site(record, prefix))
-    ]
+    cut, user = _site(record, ""), _site(record, "user_")
+    places = [("cut at", cut), ("your line", user if user != cut else None)]
+    code = [_code(word, site, view.sources.get((site.file, site.line), "")) for word, site in places if site]
     return html.Div([_detail_head(title, clear), html.Div(code, className="codes"), html.Dl(facts, className="facts")])
 
 

@@ -80,7 +80,8 @@ class Browser:
 
     def errors(self) -> list[str]:
         """What the console complained about since the last call."""
-        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+        log: list[dict[str, str]] = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [entry["message"] for entry in log if entry["level"] in ("SEVERE", "WARNING")]
 
     def screen(self, width: int = 1440, height: int = 900, scheme: str = "light") -> None:
         """Set the size of the window and the scheme that the system prefers."""
@@ -94,10 +95,13 @@ class Browser:
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     """Chromium without a window. Missing: the tests are skipped, except in CI, where they fail."""
     names = ("chromium", "chromium-browser", "google-chrome")
-    chromium, chromedriver = next(filter(None, map(shutil.which, names)), None), shutil.which("chromedriver")
-    if not (chromium and chromedriver):
+    chromium = next((path for name in names if (path := shutil.which(name))), None)
+    chromedriver = shutil.which("chromedriver")
+    if chromium is None or chromedriver is None:
         reason = "Chromium and chromedriver are needed for the browser tests"
-        pytest.fail(reason) if os.environ.get("CI") == "true" else pytest.skip(reason)
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
     options = Options()
     options.binary_location = chromium
     for argument in (*_ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
