@@ -5,6 +5,7 @@ Recordings are made in child processes, so that no test process ever loads the f
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -65,13 +66,13 @@ def command_line() -> CommandLine:
 
 @pytest.fixture(scope="session")
 def trainer_run(tmp_path_factory: pytest.TempPathFactory) -> Recording:
-    """A tiny Hugging Face Trainer run, recorded by ``xla-insight run``. Shared: read it, never change it."""
-    pytest.importorskip("torch_xla")
-    path = tmp_path_factory.mktemp("recorded") / "trainer"
-    script = REPOSITORY / "xla_insight" / "runner" / "demo_train.py"
-    done = _command_line("run", "--out", path, script, *TINY)
+    """A tiny Hugging Face Trainer run: the demo, recorded as ``xla-insight run`` does. Shared: never change it."""
+    if importlib.util.find_spec("torch_xla") is None:
+        pytest.skip("torch_xla is not installed")
+    folder = tmp_path_factory.mktemp("trainer")
+    done = _command_line("demo", "--no-app", "--script-options", " ".join(TINY), cwd=folder)
     assert done.returncode == 0, done.stderr
-    return Recording(path, done.stdout, done.stderr)
+    return Recording(folder / "runs" / "demo", done.stdout, done.stderr)
 
 
 def _has_browser() -> bool:

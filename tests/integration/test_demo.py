@@ -49,7 +49,7 @@ def test_it_shows_the_faults_of_real_runs(trainer_run: Recording, command_line: 
     assert sum(entry["count"] for entry in report["recompiles"]) == report["graphs"]["compiles"]
 
 
-def test_what_is_there_is_never_overwritten(tmp_path: Path, command_line: CommandLine) -> None:
+def test_a_failed_training_gives_its_status_and_nothing_is_overwritten(tmp_path: Path, command_line: CommandLine) -> None:
     taken = tmp_path / "runs" / "demo"
     taken.mkdir(parents=True)
     (taken / "notes.txt").write_text("mine")
@@ -57,10 +57,6 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path, command_line: Comman
     assert "runs/demo already holds something, which is kept; recording to runs/demo-2" in done.stdout
     assert [path.name for path in taken.iterdir()] == ["notes.txt"]
     assert (taken / "notes.txt").read_text() == "mine"
-
-
-def test_a_training_that_fails_gives_its_status(tmp_path: Path, command_line: CommandLine) -> None:
-    done = command_line("demo", "--no-app", *FAILING, cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == "xla-insight: the training ended early, with status 2"
     assert "Traceback" not in done.stderr
