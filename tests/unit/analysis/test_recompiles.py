@@ -174,6 +174,14 @@ def test_what_is_cut_before_the_first_step_is_no_relative_of_it(tables: Make, at
     assert {entry.severity for entry in found} == {Severity.INFO}
 
 
+def test_generated_code_does_not_tell_places_apart(tables: Make) -> None:
+    site = Site("/home/me/train.py", 11, "<module>", "")
+    frame = ("/home/me/train.py", 11, "<module>")
+    places = {n: Place(site, site, ((f"<eval_with_key>.{n}", 5, "forward"), frame)) for n in (1, 2)}
+    made = tables(places=places, compiles=[compiled("a", 0), compiled("b", 1, site=2)])
+    assert by_cause(entries(made)) == {"first_graph": 1, "unknown": 1}
+
+
 def test_single_operations_are_never_compared(tables: Make, at_line: At) -> None:
     rows = [compiled(None, n, trigger=trigger) for n, trigger in enumerate(["eager", "eager", "autograd", "autograd"])]
     (entry,) = entries(tables(places={1: at_line(9)}, compiles=rows))

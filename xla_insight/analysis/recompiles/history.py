@@ -20,7 +20,8 @@ from xla_insight.facts.events import Trigger
 
 FamilyKey = tuple[object, ...]
 
-_FRAMEWORK_FILE = re.compile(r"/(torch|torch_xla|torch_tpu|functorch)/|/typing_extensions\.py$")
+_FRAMEWORK_FILE = re.compile(r"/(torch|torch_xla|torch_tpu|functorch)/|/typing_extensions\.py$|^<eval_with_key>")
+"""Code of the framework, thin wrappers around it, and code that its compiler generates anew for each graph."""
 UNRELATED_SIZE = 8
 """A graph this many times as large (inputs and outputs) does another job."""
 _READ_LIKE = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
