@@ -51,10 +51,12 @@ class Counting:
         tracing = framework.metric(framework.tracing_metric)
         self._tracing = (tracing[0], tracing[1]) if tracing else (0, 0.0)
 
-    def cleared(self) -> None:
-        """The user cleared the counters: they count from zero now."""
-        self._values = {}
-        self._tracing = (0, 0.0)
+    def cleared(self, counters: bool) -> None:
+        """The user cleared the counters, or else the metrics: they count from zero now."""
+        if counters:
+            self._values = {}
+        else:
+            self._tracing = (0, 0.0)
 
     def refresh_names(self) -> None:
         """Counters appear as they are first used."""

@@ -138,9 +138,19 @@ class Recorder:
         """Read metrics and counters at once: the user is about to clear them."""
         self.faults.guard("drain")(self._tick)()
 
-    def after_clear(self) -> None:
-        """The user cleared metrics and counters: they count from zero now."""
-        self._push(("cleared",))
+    def after_clear(self, counters: bool) -> None:
+        """The user cleared the counters, or else the metrics: they count from zero now."""
+        self._push(("cleared", counters))
+
+    @property
+    def blocks_seen(self) -> int:
+        """Graph descriptions read from the framework so far."""
+        return self._matcher.blocks_seen
+
+    @property
+    def executions(self) -> int:
+        """Executions counted by the framework so far."""
+        return self._counting.totals.get("executions", 0)
 
     # ---- start and end ---------------------------------------------------------------------------------------------
 
@@ -159,8 +169,11 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="xla-insight", daemon=True)
         self._thread.start()
 
-    def stop(self, facts: dict[str, Any]) -> None:
-        """End the recording: wait (bounded) for executions still running, write what is left, close the log."""
+    def stop(self, final_facts: Callable[[], dict[str, Any]]) -> None:
+        """End the recording: wait (bounded) for executions still running, write what is left, close the log.
+
+        ``final_facts`` is asked when nothing more comes.
+        """
         if self._stopped:
             return
         self._stopped = True
@@ -171,9 +184,9 @@ class Recorder:
         guard = self.faults.guard("stop")
         guard(self._last_ticks)()
         guard(self._finish)()
-        closing = {"dropped": self.dropped, "faults": self.faults.counts, "fault_messages": self.faults.messages}
-        totals = self._counting.totals
-        self._writer.close(**closing, counters=totals, end_mono_ns=time.perf_counter_ns(), **facts)
+        facts = {"dropped": self.dropped, "counters": self._counting.totals, **(guard(final_facts)() or {})}
+        faults = {"faults": self.faults.counts, "fault_messages": self.faults.messages}
+        self._writer.close(**facts, **faults, end_mono_ns=time.perf_counter_ns())
 
     def _last_ticks(self) -> None:
         self._tick()
@@ -260,8 +273,9 @@ class Recorder:
         elif tag == "tracing":
             self._counting.count_tracing(item[1], item[2], item[3])
         elif tag == "cleared":
-            self._counting.cleared()
-            self._matcher.counters_cleared()
+            self._counting.cleared(counters=item[1])
+            if item[1]:
+                self._matcher.counters_cleared()
 
     def _thread_index(self, ident: int, name: str | None = None) -> int:
         index = self._threads.get(ident)

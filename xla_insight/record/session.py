@@ -55,10 +55,11 @@ class Session:
     current: Session | None = None
 
     def __init__(self, out: str, level: str, group: str | None) -> None:
-        self.out = out
+        # The program may change its directory while we record.
+        self.out = out if "://" in out else os.path.abspath(out)
         self.level = level
         self.group = group
-        self.path = out
+        self.path = self.out
         self.pid = os.getpid()
         self.faults = Faults()
         self.recorder: Recorder | None = None
@@ -68,6 +69,7 @@ class Session:
         self._lock = threading.Lock()
         self._closed = False
         self._module: ModuleType | None = None
+        self._capabilities: dict[str, Any] = {}
 
     def open(self, module: ModuleType | None = None) -> None:
         """Begin now, or as soon as the user's program imports torch_xla. ``module``: torch_xla, when just imported."""
@@ -114,6 +116,7 @@ class Session:
         atexit.register(self._at_exit)
 
     def _writer(self, phase: str, described: bool, reason: str) -> Any:
+        self._capabilities = capabilities(phase, described, reason)
         anchor_mono, anchor_wall = time.perf_counter_ns(), time.time_ns()
         facts = {
             **framework.process_facts(os.environ),
@@ -125,7 +128,7 @@ class Session:
             "start_mono_ns": anchor_mono,
             "wall_anchor_ns": anchor_wall,
             "level": self.level,
-            "capabilities": capabilities(phase, described, reason),
+            "capabilities": self._capabilities,
         }
         run_facts = {"command": facts["command"], "started_unix_ns": anchor_wall, "level": self.level}
         return self._create(run_facts, facts)
@@ -187,15 +190,20 @@ class Session:
             recorder.span(Event(time.perf_counter_ns(), None, Kind.MARK, name="exception", detail=detail))
         self._patches.restore()
         self._hooks.remove()
-        facts: dict[str, Any] = {"ended": how}
-        if self._module is not None:
-            facts.update(framework.device_facts(self._module))
-        recorder.stop(facts)
+        recorder.stop(lambda: {"ended": how, **self._final_facts(recorder)})
         settings = framework.arrange_debug_settings()
         settings.restore()
         if settings.file is not None:
             settings.file.stop()
             atexit.register(settings.file.remove)
+
+    def _final_facts(self, recorder: Recorder) -> dict[str, Any]:
+        """What is known only at the end: the devices, and whether graphs were described as promised."""
+        facts = framework.device_facts(self._module) if self._module is not None else {}
+        if self._capabilities.get("graph_hash") and recorder.executions and not recorder.blocks_seen:
+            reason = "the framework described no graph: its debug file could not be written"
+            facts["capabilities"] = {**self._capabilities, "graph_hash": False, "graph_hash_reason": reason}
+        return facts
 
     def _at_exit(self) -> None:
         self.close(getattr(sys, "last_value", None), "exit")
@@ -274,7 +282,7 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
             if Session.current is not None:
                 self._nested = True
                 self._session = Session.current
-                if self._session.recorder is not None and self._session.out != self._out:
+                if self._session.recorder is not None and self._session.out != os.path.abspath(self._out):
                     say(f"already recording to {self._session.path}; {self._out} is not written")
             else:
                 self._session = Session(self._out, _level(self._level), self._group or _group())

@@ -49,7 +49,8 @@ class TorchHooks:
         self.patches = patches
         self._inside = threading.local()
         self._gc_begin_ns = 0
-        self._seen_errors: list[BaseException] = []
+        self._last_error = 0
+        """Identity of the last loader error: it is seen once by each loop it passes, and must not be kept alive."""
         self._main = threading.get_ident()
 
     def install(self) -> None:
@@ -212,9 +213,9 @@ class TorchHooks:
 
     def loader_failed(self, error: BaseException) -> None:
         """An exception in a loader thread: it ends training early and is printed at best."""
-        if not getattr(self._inside, "loader", False) or any(error is seen for seen in self._seen_errors):
+        if not getattr(self._inside, "loader", False) or self._last_error == id(error):
             return
-        self._seen_errors.append(error)
+        self._last_error = id(error)
         recorder = self.recorder
         try:
             places = [Place(f.filename, f.lineno or 0, f.name) for f in traceback.extract_tb(error.__traceback__)]

@@ -214,8 +214,8 @@ class XlaHooks:
         wrap(extension, "_xla_get_default_device", self._sync_begins)
         wrap(xla_model, "_run_step_closures", self._sync_ends)
         wrap(extension, "_xla_wait_device_ops", lambda f: self.hooks.timed(f, Kind.DEVICE_WAIT, "wait_device_ops"))
-        for name in ("_clear_xla_counters", "_clear_xla_metrics"):
-            wrap(extension, name, self._cleared)
+        wrap(extension, "_clear_xla_counters", lambda original: self._cleared(original, counters=True))
+        wrap(extension, "_clear_xla_metrics", lambda original: self._cleared(original, counters=False))
         wrap(xla_model, "save", lambda f: self.hooks.timed(f, Kind.CHECKPOINT, "xm.save"))
         wrap(xla_model, "_maybe_convert_to_cpu", self._to_host)
         wrap(parallel_loader.ParallelLoader, "next_item", self._next_item)
@@ -298,7 +298,7 @@ class XlaHooks:
         self._triggers[id(code)] = found
         return found
 
-    def _cleared(self, original: Callable[..., Any]) -> Callable[..., Any]:
+    def _cleared(self, original: Callable[..., Any], counters: bool) -> Callable[..., Any]:
         recorder = self.recorder
 
         def clear(*args: Any, **kwargs: Any) -> Any:
@@ -308,7 +308,7 @@ class XlaHooks:
             try:
                 return original(*args, **kwargs)
             finally:
-                recorder.after_clear()
+                recorder.after_clear(counters)
 
         return clear
 
