@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 SCRIPTS = Path(__file__).parent / "scripts"
 CLI = [sys.executable, "-c", "import sys; from xla_insight.cli import main; sys.exit(main())"]
+TIMEOUT_S = 300
 EXECUTION = re.compile(r"Execution Analysis:   Graph Hash: (\w+)")
 
 
@@ -25,13 +26,14 @@ class Done(NamedTuple):
     @property
     def result(self) -> dict[str, Any]:
         """The JSON object of the last printed line."""
-        return json.loads(self.out.strip().splitlines()[-1])
+        found: dict[str, Any] = json.loads(self.out.strip().splitlines()[-1])
+        return found
 
 
-def run(command: list[str], timeout: float = 300, **variables: str) -> Done:
+def run(command: list[str], **variables: str) -> Done:
     """Run to the end on XLA:CPU; ``variables`` are added to the environment."""
     environment = {**os.environ, "PJRT_DEVICE": "CPU", **variables}
-    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=timeout, env=environment)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)
     return Done(done.returncode, done.stdout, done.stderr)
 
 

@@ -17,13 +17,13 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in result.items() if name in ("losses", "weights", "counts")}
 
 
-@pytest.mark.parametrize("name", ["loop.py", "tiny_trainer.py"])
-def test_same_graphs_counts_and_bits(name: str, tmp_path: Path) -> None:
-    bare, hashes = bare_hashes(name, tmp_path)
-    done = recorded(name, tmp_path / "run")
+@pytest.mark.parametrize("name", ["loop", "trainer"])
+def test_same_graphs_counts_and_bits(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    done, path = request.getfixturevalue(name)
+    bare, hashes = bare_hashes({"loop": "loop.py", "trainer": "tiny_trainer.py"}[name], tmp_path)
     assert bare.code == done.code == 0, done.err
     assert numbers(done.result) == numbers(bare.result)
-    with open_run(tmp_path / "run") as run:
+    with open_run(path) as run:
         executions = run.executions.sort_values("time_ns")
         assert executions["graph"].tolist() == hashes
         totals = run.counters.groupby("name")["delta"].sum()

@@ -10,7 +10,7 @@ import pytest
 from xla_insight.analysis import analyze
 from xla_insight.store.reader import open_run
 
-from .programs import Done, recorded, run, script
+from .programs import CLI, Done, recorded, run, script
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +130,6 @@ for batch in DataLoader(torch.arange(8.0), batch_size=2, num_workers=2):
 """
     path = tmp_path / "workers.py"
     path.write_text(code)
-    from .programs import CLI
-
     done = run([*CLI, "run", "--out", str(tmp_path / "run"), str(path)])
     assert done.code == 0, done.err
     with open_run(tmp_path / "run") as opened:

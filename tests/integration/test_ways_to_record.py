@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from xla_insight.store.reader import Run, open_run
 
-from .programs import recorded, script
+from .conftest import Recorded
+from .programs import CLI, script
+from .programs import run as run_program
 
 
 def summary(run: Run) -> dict[str, object]:
@@ -26,14 +29,14 @@ def summary(run: Run) -> dict[str, object]:
     }
 
 
-def test_three_ways_one_log(tmp_path: Path) -> None:
-    assert recorded("tiny_trainer.py", tmp_path / "run").code == 0
+def test_three_ways_one_log(tmp_path: Path, trainer: Recorded) -> None:
+    assert trainer.done.code == 0
     found = {}
     for way in ("profile", "callback"):
         done = script("tiny_trainer.py", TRAINER_WAY=way, TRAINER_OUT=str(tmp_path / way))
         assert done.code == 0, done.err
     for way in ("run", "profile", "callback"):
-        with open_run(tmp_path / way) as run:
+        with open_run(trainer.path if way == "run" else tmp_path / way) as run:
             found[way] = summary(run)
     assert found["run"]["steps"] == 8
     assert found["run"]["source"] == ["callback"]
@@ -44,9 +47,8 @@ def test_three_ways_one_log(tmp_path: Path) -> None:
     assert found["callback"] == found["run"]
 
 
-def test_transformers_reads_the_mask_every_step(tmp_path: Path) -> None:
-    assert recorded("tiny_trainer.py", tmp_path / "run").code == 0
-    with open_run(tmp_path / "run") as run:
+def test_transformers_reads_the_mask_every_step(trainer: Recorded) -> None:
+    with open_run(trainer.path) as run:
         mask = run.reads[run.reads["file"].str.endswith("masking_utils.py")]
         assert len(mask) == 8
         assert mask["user_file"].str.endswith("tiny_trainer.py").all()
@@ -76,9 +78,7 @@ def test_two_child_processes_record_into_one_run(tmp_path: Path) -> None:
         " 'WORLD_SIZE': '2', 'PJRT_LOCAL_PROCESS_RANK': str(r)}) for r in range(2)]\n"
         "sys.exit(max(job.wait() for job in jobs))\n"
     )
-    from .programs import CLI, run
-
-    done = run([*CLI, "run", "--out", str(tmp_path / "run"), str(parent)])
+    done = run_program([*CLI, "run", "--out", str(tmp_path / "run"), str(parent)])
     assert done.code == 0, done.err
     with open_run(tmp_path / "run") as opened:
         assert sorted(process.rank for process in opened.processes) == [0, 1]
@@ -88,9 +88,7 @@ def test_two_child_processes_record_into_one_run(tmp_path: Path) -> None:
 
 
 def test_a_command_that_never_imports_the_framework_writes_nothing(tmp_path: Path) -> None:
-    from .programs import CLI, run
-
-    done = run([*CLI, "run", "--out", str(tmp_path / "run"), "-c", "print('hello')"])
+    done = run_program([*CLI, "run", "--out", str(tmp_path / "run"), "-c", "print('hello')"])
     assert (done.code, done.out) == (0, "hello\n")
     assert "nothing recorded" in done.err
     assert not (tmp_path / "run").exists()
@@ -113,13 +111,10 @@ with xi.profile(sys.argv[2]):
         z = torch.ones(4).to(torch_xla.device()) * 2
         torch_xla.sync()
 """
-    import sys
-
-    from .programs import run
 
     for phase in ("before_runtime", "before_first_graph", "after_first_graph"):
         out = tmp_path / phase
-        done = run([sys.executable, "-c", code, phase, str(out)])
+        done = run_program([sys.executable, "-c", code, phase, str(out)])
         assert done.code == 0, done.err
         with open_run(out) as opened:
             capabilities = opened.processes[0].facts["capabilities"]

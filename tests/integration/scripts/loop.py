@@ -22,7 +22,7 @@ FAULT = os.environ.get("LOOP_FAULT", "")
 PROFILE = os.environ.get("LOOP_PROFILE", "")
 
 torch.manual_seed(0)
-losses = []
+losses: list[str] = []
 
 
 def train(prof: "xi.profile | None") -> None:
