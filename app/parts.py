@@ -5,6 +5,7 @@ Owns their markup; their look is in ``assets/style.css``. Every text given to th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ Content: TypeAlias = Any
 
 SEVERITY_SHAPES = {Severity.CRITICAL: "◆", Severity.WARNING: "▲", Severity.INFO: "○"}
 INFERRED_NOTE = "~ marks a number worked out from others instead of measured."
+_NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|m|h|%|[kMGT]?B)\b|%)|(?<=[mh]) (?=\d+ [ms]\b)")
 _LONG_NAME, _LONG_PLACE = 48, 40
 
 
@@ -59,6 +61,11 @@ def long_text(text: str, limit: int = _LONG_NAME, class_name: str = "") -> html.
     """A text shortened in the middle, whole on hover."""
     short = middle(text, limit)
     return html.Span(short, title=text if short != text else None, className=class_name)
+
+
+def unbroken(text: str) -> str:
+    """A sentence whose numbers stay on one line with their units: ``1 m 23 s`` is read as one."""
+    return _NUMBER_AND_UNIT.sub("\u00a0", text)
 
 
 def severity(level: Severity) -> html.Span:

@@ -7,6 +7,7 @@ below the folder it is given.
 from __future__ import annotations
 
 import errno
+import logging
 import socket
 import threading
 import webbrowser
@@ -72,6 +73,7 @@ def serve(runs: Path, host: str = "127.0.0.1", port: int = DEFAULT_PORT, open_br
     Raises UsageError when the address cannot be listened on.
     """
     listening = _listen(host, port)
+    logging.getLogger("waitress").setLevel(logging.ERROR)  # a busy moment is no news to the person at the terminal
     try:
         app = create_app(runs, host=host)
         shown = f"[{host}]" if ":" in host else host

@@ -226,7 +226,7 @@ def head(selected: Shown) -> list[Any]:
                 className="lead",
             )
         ]
-    return [html.H1(sentence, className="verdict"), *note]
+    return [html.H1(parts.unbroken(sentence), className="verdict"), *note]
 
 
 def detail(selected: Shown, graph: str) -> html.Div:

@@ -5,6 +5,7 @@ Owns the layout of this page. The sentences come from the report, the step figur
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from dash import Dash, Input, Output, html
@@ -19,7 +20,8 @@ from ..ids import Overview, Route, Shell
 from ..scope import shown
 from .page import Page
 
-_SHOWN_COSTS = 12
+_LEAST_SHOWN, _MOST_SHOWN = 3, 8
+_WORTH_A_LOOK = 0.01
 _WORDS = {"unknown": "recompile of unknown cause", "host_sync": "value read"}
 
 
@@ -51,7 +53,7 @@ def head(report: Report, notices: list[html.P]) -> list[Any]:
         share = numbers.share(verdict.saves_s, report.time.wall_s)
         text = f"Removing it saves at most {numbers.duration(verdict.saves_s)}, {share} of this run."
         saves = [html.P(text, className="lead")]
-    return [html.H1(verdict.summary, className="verdict"), *saves, key_figures(report), *notices]
+    return [html.H1(parts.unbroken(verdict.summary), className="verdict"), *saves, key_figures(report), *notices]
 
 
 def key_figures(report: Report) -> html.Dl:
@@ -117,12 +119,21 @@ def costs(report: Report) -> html.Section:
     ranked = sorted(entries, key=_rank)
     if not ranked:
         return parts.section("What costs most", html.P("Nothing was found that costs time.", className="lead"))
-    rows = [_cost_row(place, entry, report.time.wall_s) for place, entry in enumerate(ranked[:_SHOWN_COSTS], 1)]
+    rows = [_cost_row(place, entry, report.time.wall_s) for place, entry in enumerate(ranked, 1)]
+    shown = _shown_at_once(ranked, report.time.wall_s)
     columns = ("", "What", "Cost", "Share", "Count", "Where", "What to change", "Severity")
     heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in columns]))
-    rest = len(ranked) - len(rows)
-    more = [html.P(f"{numbers.count(rest)} more, each cheaper than these.", className="quiet")] if rest > 0 else []
-    return parts.section("What costs most", html.Table([heading, html.Tbody(rows)], className="costs"), *more)
+    content = [html.Table([heading, html.Tbody(rows[:shown])], className="costs")]
+    if rows[shown:]:
+        rest = html.Table(html.Tbody(rows[shown:]), className="costs")
+        content.append(html.Details([html.Summary(f"{numbers.count(len(rows) - shown)} more, each cheaper"), rest]))
+    return parts.section("What costs most", *content)
+
+
+def _shown_at_once(ranked: Sequence[Recompile | Finding], wall_s: float) -> int:
+    """How many of the dearest to show unfolded: all that take a share worth a look, within what is read at a glance."""
+    worth = sum(1 for entry in ranked if (_cost(entry) or 0.0) >= _WORTH_A_LOOK * wall_s or _cost(entry) is None)
+    return min(len(ranked), max(_LEAST_SHOWN, min(worth, _MOST_SHOWN)))
 
 
 def _rank(entry: Recompile | Finding) -> tuple[bool, float, int]:

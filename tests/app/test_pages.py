@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from dash.development.base_component import Component
-from xla_insight_app import legends, messages, shell, strip
+from xla_insight_app import legends, messages, parts, shell, strip
 from xla_insight_app.address import Address
 from xla_insight_app.data import Library
 from xla_insight_app.ids import Route, Strip
@@ -41,8 +41,24 @@ def selected(tmp_path: Path) -> Shown:
 def test_overview_leads_with_the_verdict(selected: Shown) -> None:
     report = selected.view.report
     head = overview.head(report, [])
-    assert head[0].children == report.verdict.summary
+    assert head[0].children.replace("\u00a0", " ") == report.verdict.summary
     assert type(head[0]).__name__ == "H1"
+
+
+def test_numbers_stay_with_their_units() -> None:
+    text = "38 % of this run (31.9 s of 1 m 23 s, 2 h 5 m, 3 kB): 12 of 18 compiles"
+    joined = parts.unbroken(text)
+    assert joined.replace("\u00a0", "_") == "38_% of this run (31.9_s of 1_m_23_s, 2_h_5_m, 3_kB): 12 of 18 compiles"
+
+
+def test_cheap_costs_are_folded(selected: Shown) -> None:
+    report = selected.view.report
+    cheap = replace(report.findings[0], cost_s=0.001, count=1)
+    section = overview.costs(replace(report, findings=(*report.findings, *[cheap] * 4)))
+    table, details = section.children[1:]
+    assert len(table.children[1].children) == 3
+    assert text_of(details.children[0]) == "4 more, each cheaper"
+    assert len(details.children[1].children.children) == 4
 
 
 def test_key_figures_have_units_and_marks(selected: Shown) -> None:
