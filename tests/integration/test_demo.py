@@ -49,7 +49,7 @@ def test_it_shows_the_faults_of_real_runs(trainer_run: Recording, command_line: 
     assert sum(entry["count"] for entry in report["recompiles"]) == report["graphs"]["compiles"]
 
 
-def test_a_failed_training_gives_its_status_and_nothing_is_overwritten(tmp_path: Path, command_line: CommandLine) -> None:
+def test_a_failed_training_gives_its_status_and_overwrites_nothing(tmp_path: Path, command_line: CommandLine) -> None:
     taken = tmp_path / "runs" / "demo"
     taken.mkdir(parents=True)
     (taken / "notes.txt").write_text("mine")
