@@ -12,20 +12,31 @@ from xla_insight.facts import numbers
 from xla_insight.facts.report import DataFacts
 
 _UNKNOWN_END = "crashed"
+_DROPPED = "events"
+"""Name of the loss of events that the recorder dropped itself."""
+_CLOCK = "clock"
+"""Name of a loss that is no count: times around it are off."""
 
 
 def data_facts(tables: RunTables, state: str, skipped_parts: int, problems: tuple[str, ...]) -> DataFacts:
     """Losses, recorder faults and unreadable parts over all processes, each counted once."""
     lost: Counter[str] = Counter()
     faults: Counter[str] = Counter()
+    notes = [*problems]
     dropped = 0
+    losses = tables["losses"]
     for process in tables.processes:
-        dropped += _whole(process.facts.get("dropped"))
+        logged = losses[losses["process"] == process.index]
+        drops = sum(map(_whole, logged[logged["what"] == _DROPPED]["count"]))
+        # Said twice, in the log and in the facts at the end; after a crash one of them may be missing.
+        dropped += max(drops, _whole(process.facts.get("dropped")))
         lost.update(_positive(process.facts.get("lost")))
         faults.update(_faults(tables, process.index, process.facts.get("faults")))
-    for row in tables["losses"].itertuples(index=False):
-        lost[str(row.what)] += _whole(row.count)
-    notes = [*problems]
+    for row in losses[losses["what"] != _DROPPED].itertuples(index=False):
+        if row.what == _CLOCK:
+            notes.append(f"{str(row.why)[:1].upper()}{str(row.why)[1:]}.")
+        else:
+            lost[str(row.what)] += _whole(row.count)
     if state == _UNKNOWN_END:
         notes.append("The recording ends without an end mark: the last second may be missing.")
     open_executions = int(tables["executions"]["duration_ns"].isna().sum())

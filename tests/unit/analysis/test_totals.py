@@ -110,14 +110,18 @@ def test_losses_are_stated(tables: Make) -> None:
     process = Process(0, 0, 0, 1, facts={"dropped": 3, "faults": {"drain": 2, "x": 0}, "lost": {"events": 7}})
     made = tables(
         processes=(process,),
-        losses=[{"what": "samples", "count": 5, "why": "ring"}],
+        losses=[
+            {"what": "samples", "count": 5, "why": "ring"},
+            {"what": "events", "count": 3, "why": "the drain thread fell behind"},
+            {"what": "clock", "count": 1, "why": "the wall clock stepped"},
+        ],
         faults=[{"what": "drain", "count": 2.0}],
         executions=[{"time_ns": 0, "duration_ns": None, "graph": "a"}],
     )
     facts = data_facts(made, "crashed", 1, ("part-000002.parquet is damaged",))
     assert (facts.dropped, facts.faults, facts.skipped_parts) == (3, {"drain": 2}, 1)
     assert facts.lost == {"events": 7, "samples": 5}
-    assert len(facts.notes) == 3
+    assert len(facts.notes) == 4 and "The wall clock stepped." in facts.notes
 
 
 def test_faults_of_a_process_that_did_not_end_come_from_its_log(tables: Make) -> None:
