@@ -142,9 +142,7 @@ class _Script:
             Event(self.now, None, Kind.CLOCK, dims=(EPOCH_NS,)),
             Event(self.now, None, Kind.MARK, thread=0, name="start"),
         ]
-        return known + [
-            Event(self.now, None, Kind.SITE, site=site, name=text) for site, text in self._sites().items()
-        ]
+        return known + [Event(self.now, None, Kind.SITE, site=site, name=text) for site, text in self._sites().items()]
 
     def step(self, step: int) -> Iterator[Event]:
         """One step: wait, upload, read, trace, cut, mark."""
@@ -271,7 +269,15 @@ def _many_steps(first: int, count: int) -> pa.RecordBatch:
     )
     ones = pa.ListArray.from_arrays(pa.array(np.arange(count + 1, dtype=np.int32)), pa.array(np.zeros(count, np.int64)))
     mask = pa.repeat(pa.scalar(graph_hash("mask")), count)
-    read = {"thread": 0, "site": READ_SITE, "name": "bool", "value": 1.0, "graph": mask, "dims": ones, "detail": "False"}
+    read = {
+        "thread": 0,
+        "site": READ_SITE,
+        "name": "bool",
+        "value": 1.0,
+        "graph": mask,
+        "dims": ones,
+        "detail": "False",
+    }
     cut = {"thread": 0, "site": SYNC_SITE, "name": "loader", "value": 1.0, "graph": graphs, "dims": ones}
     hit = {"kind": "execution", "detail": "hit"}
     rows: list[dict[str, Any]] = [

@@ -20,6 +20,7 @@ from xla_insight.store import views
 from xla_insight.store.loading import Loaded, ProcessLog
 from xla_insight.store.process_facts import MAX_NS, is_whole, plausible_anchor
 from xla_insight.store.schema import EVENT_SCHEMA
+from xla_insight.store.step_index import StepIndex
 
 _COLUMNS = ("kind", "thread", "graph", "site", "name", "value", "dims", "detail")
 _TAIL = "tail"
@@ -45,6 +46,8 @@ def build_database(loaded: Loaded) -> tuple[duckdb.DuckDBPyConnection, list[Life
     _create_processes(connection, loaded.processes, lifetimes)
     connection.execute(views.SITES)
     connection.execute(views.STEPS)
+    bounds = connection.sql("SELECT process, step, start_ns, end_ns FROM steps ORDER BY process, end_ns")
+    StepIndex(bounds.to_arrow_table()).register(connection)
     for name, query in {**views.VIEWS, "graphs": views.GRAPHS}.items():
         connection.execute(f"CREATE VIEW {name} AS {query}")
     connection.execute("SET lock_configuration = true")

@@ -28,6 +28,8 @@ from xla_insight.store.views import TABLES
 LIVE_S = 15.0
 """A process that has not ended and wrote within this time is taken to be recording."""
 
+_BATCH_ROWS = 131_072
+_DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 
 
@@ -85,15 +87,18 @@ class Run:
             raise QueryError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
         return self.sql(f"SELECT * FROM {name}{_ORDER.get(name, ' ORDER BY process, time_ns')}")
 
-    def sql(self, query: str) -> pd.DataFrame:
-        """The rows of one query that reads. Raises QueryError with DuckDB's first line."""
+    def sql(self, query: str, *, categories: bool = False) -> pd.DataFrame:
+        """The rows of one query that reads. Raises QueryError with DuckDB's first line.
+
+        ``categories``: text columns become pandas categories, which take a fraction of the memory of many rows.
+        """
         with contextlib.closing(self._connection.cursor()) as connection:
             try:
                 statements = connection.extract_statements(query)
                 if len(statements) != 1 or statements[0].type not in _READING:
                     raise QueryError("give one query that reads (SELECT …); a recorded run is never changed")
                 relation = connection.sql(query)
-                return _frame(relation)
+                return to_frame(_encoded(relation) if categories else relation.to_arrow_table())
             except duckdb.Error as error:
                 raise QueryError(_first_line(error)) from error
 
@@ -136,16 +141,30 @@ def _process_info(index: int, log: ProcessLog, life: Lifetime) -> ProcessInfo:
     return ProcessInfo(index, log.folder, log.rank, log.facts, ended, life.start_ns, life.end_ns, live)
 
 
-def _frame(relation: duckdb.DuckDBPyRelation) -> pd.DataFrame:
-    """The rows as pandas: through Arrow, which keeps text out of Python objects."""
-    table = relation.to_arrow_table()
+def _encoded(relation: duckdb.DuckDBPyRelation) -> pa.Table:
+    """The rows with text as dictionaries, encoded while they arrive: the text itself is never in memory as a whole."""
+    reader = relation.to_arrow_reader(_BATCH_ROWS)
+    batches = []
+    for batch in reader:
+        columns = [_dictionary(column) if pa.types.is_string(column.type) else column for column in batch.columns]
+        batches.append(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
+    empty = pa.RecordBatch.from_arrays(
+        [pa.array([], _DICTIONARY if pa.types.is_string(field.type) else field.type) for field in reader.schema],
+        names=reader.schema.names,
+    )
+    return pa.Table.from_batches(batches or [empty]).unify_dictionaries()
+
+
+def _dictionary(column: pa.Array) -> pa.DictionaryArray:
+    return column.dictionary_encode()
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """An Arrow table as pandas; the table is used up."""
     for position, column in enumerate(table.schema):
         if pa.types.is_decimal(column.type):
             table = table.set_column(position, column.name, _plain_numbers(table.column(position)))
-    try:
-        return table.to_pandas()
-    except (pa.ArrowException, ValueError, TypeError):
-        return relation.df()
+    return table.to_pandas(self_destruct=True)
 
 
 def _plain_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:

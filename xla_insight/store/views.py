@@ -7,6 +7,7 @@ kinds. Leaves where the log comes from to ``database``.
 from __future__ import annotations
 
 from xla_insight.facts.events import CacheOutcome, Kind, StepSource, Trigger
+from xla_insight.store.step_index import FUNCTION
 
 TABLES = (
     "events",
@@ -104,28 +105,28 @@ FROM numbered JOIN trusted USING (process) ORDER BY process, end_ns
 _SITE = "e.site, s.file, s.line, s.function, s.user_file, s.user_line, s.user_function"
 _TOLD = "process, rank, time_ns, name AS what, value AS count, detail AS why"
 _SITES = "LEFT JOIN sites s ON s.process = e.process AND s.site = e.site"
-_STEP = "ASOF LEFT JOIN steps b ON b.process = e.process AND e.time_ns <= b.end_ns"
-_WHO = "e.process, e.rank, CASE WHEN e.time_ns >= b.start_ns THEN b.step END AS step, e.time_ns"
+_STEP = f"{FUNCTION}(e.process, e.time_ns) AS step"
+_WHO = f"e.process, e.rank, {_STEP}, e.time_ns"
 
 
 def _of(*kinds: Kind) -> str:
-    """The rows of some kinds with their step: ``e`` and ``b`` of a FROM clause."""
+    """The rows of some kinds, as ``e`` of a FROM clause."""
     listed = ", ".join(f"'{kind}'" for kind in kinds)
-    return f"(SELECT * FROM log WHERE kind IN ({listed})) e {_STEP}"
+    return f"(SELECT * FROM log WHERE kind IN ({listed})) e"
 
 
 _CUTS = f"""(
     SELECT * FROM log WHERE kind = '{Kind.SYNC}'
     UNION ALL
     SELECT * FROM log WHERE kind IN ('{Kind.READ}', '{Kind.BACKWARD}') AND value > 0
-) e {_STEP}"""
+) e"""
 _CUT_TRIGGER = f"""CASE e.kind WHEN '{Kind.READ}' THEN '{Trigger.READ}'
     WHEN '{Kind.BACKWARD}' THEN '{Trigger.AUTOGRAD}' ELSE e.name END"""
 
 VIEWS = {
     "events": f"""
         SELECT {_WHO}, e.duration_ns, e.kind, e.thread, e.graph, e.site, e.name, e.value, e.dims, e.detail
-        FROM log e {_STEP}""",
+        FROM log e""",
     "syncs": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, {_CUT_TRIGGER} AS trigger, try_cast(e.value AS INTEGER) AS executions,
                try_cast(e.dims[1] AS INTEGER) AS compiles, e.graph, {_SITE}
@@ -165,13 +166,12 @@ VIEWS = {
 # The device runs one graph after the other: an execution is busy from its dispatch, or from when the one before it was
 # ready. Without that clip the time in the queue would count once for each graph that waits there.
 _BUSY = f"""
-    SELECT process, graph, time_ns, detail, CASE WHEN time_ns >= start_ns THEN step END AS step,
+    SELECT graph, process, time_ns, detail, step,
            greatest(0, time_ns + duration_ns - greatest(time_ns, coalesce(
                max(time_ns + duration_ns) OVER (
                    PARTITION BY process ORDER BY time_ns, duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                ), time_ns))) AS busy_ns
-    FROM (SELECT e.process, e.graph, e.time_ns, e.duration_ns, e.detail, b.start_ns, b.step
-          FROM {_of(Kind.EXECUTION)})"""
+    FROM (SELECT e.process, e.graph, e.time_ns, e.duration_ns, e.detail, {_STEP} FROM {_of(Kind.EXECUTION)})"""
 
 GRAPHS = f"""
 WITH defined AS (
