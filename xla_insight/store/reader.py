@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -85,7 +85,7 @@ class Run:
         """The table ``name`` of `TABLES`, in order of process and time. Raises QueryError for another name."""
         if name not in TABLES:
             raise QueryError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
-        return self.sql(f"SELECT * FROM {name}{_ORDER.get(name, ' ORDER BY process, time_ns')}")
+        return self.sql(f"SELECT * FROM {name}{_ORDER.get(name, _BY_TIME)}")
 
     def sql(self, query: str, *, categories: bool = False) -> pd.DataFrame:
         """The rows of one query that reads. Raises QueryError with DuckDB's first line.
@@ -99,6 +99,20 @@ class Run:
                     raise QueryError("give one query that reads (SELECT …); a recorded run is never changed")
                 relation = connection.sql(query)
                 return to_frame(_encoded(relation) if categories else relation.to_arrow_table())
+            except duckdb.Error as error:
+                raise QueryError(_first_line(error)) from error
+
+    def batches(self, name: str, *, lists_as_text: bool = False) -> Iterator[pa.RecordBatch]:
+        """The rows of a table, like `table`, as Arrow batches: for tables larger than memory. Raises QueryError."""
+        if name not in TABLES:
+            raise QueryError(f"there is no table {name!r}; there are: {', '.join(TABLES)}")
+        with contextlib.closing(self._connection.cursor()) as connection:
+            try:
+                texts = "* REPLACE (dims::VARCHAR AS dims)" if lists_as_text and name in _WITH_LISTS else "*"
+                relation = connection.sql(f"SELECT {texts} FROM {name}{_ORDER.get(name, _BY_TIME)}")
+                reader = relation.to_arrow_reader(_BATCH_ROWS)
+                yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+                yield from reader
             except duckdb.Error as error:
                 raise QueryError(_first_line(error)) from error
 
@@ -120,6 +134,8 @@ class Run:
         self.close()
 
 
+_WITH_LISTS = ("events", "inputs")
+_BY_TIME = " ORDER BY process, time_ns"
 _ORDER = {
     "processes": " ORDER BY process",
     "steps": " ORDER BY process, step",

@@ -1,0 +1,138 @@
+"""What every export into a folder shares: which folder may be written, whole files only, and the report as rows.
+
+Owns the mark that an export leaves in its folder, so that a later one may replace it and nothing else. Leaves the form
+of a file to ``csv`` and ``parquet``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from xla_insight.errors import ExportError
+from xla_insight.facts.report import Report, Site
+
+Writer = Callable[[str, Iterator[pa.RecordBatch]], None]
+"""Writes batches, the first of which has no rows, to a path."""
+
+MARK_FILE = "export.json"
+_NOT_FILES = ("", ".", "..")
+_MARK = "xla-insight export"
+
+RECOMPILE_COLUMNS: dict[str, Callable[[Any], Any]] = {
+    "cause": lambda entry: entry.cause,
+    "expected": lambda entry: entry.expected,
+    "severity": lambda entry: str(entry.severity),
+    "count": lambda entry: entry.count,
+    "compile_s": lambda entry: entry.compile_s,
+    "steps": lambda entry: " ".join(map(str, entry.steps)),
+    "graphs": lambda entry: " ".join(entry.graphs),
+    "trigger": lambda entry: entry.trigger,
+}
+FINDING_COLUMNS: dict[str, Callable[[Any], Any]] = {
+    "id": lambda entry: entry.id,
+    "severity": lambda entry: str(entry.severity),
+    "count": lambda entry: entry.count,
+    "cost_s": lambda entry: entry.cost_s,
+}
+
+
+@dataclass
+class ExportFolder:
+    """A folder being exported to. Files appear in it whole, under their final name."""
+
+    path: Path
+    format: str
+    files: list[Path] = field(default_factory=list)
+
+    @classmethod
+    def claim(cls, directory: str | Path, file_format: str, *, overwrite: bool) -> ExportFolder:
+        """The folder, created when missing. Raises ExportError when it holds anything but an earlier export."""
+        path = Path(directory)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            names = os.listdir(path)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise ExportError(f"{path} is not a folder; name a folder to export to") from error
+        except OSError as error:
+            raise ExportError(f"cannot write to {path} ({error.strerror})") from error
+        earlier = _earlier_files(path)
+        if names and earlier is None and not overwrite:
+            raise ExportError(f"{path} is not empty and not an earlier export; choose another folder")
+        for name in earlier or ():
+            (path / name).unlink(missing_ok=True)
+        return cls(path, file_format)
+
+    def write(self, name: str, batches: Iterator[pa.RecordBatch], write: Writer) -> None:
+        """Have ``write`` fill a temporary file and give it its name. Raises ExportError; then the file is not there."""
+        temporary, final = self.path / f".{name}.tmp", self.path / name
+        try:
+            write(str(temporary), batches)
+            os.replace(temporary, final)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise ExportError(f"cannot write {final} ({error.strerror or error})") from error
+        self.files.append(final)
+        self._mark()
+
+    def _mark(self) -> None:
+        names = [path.name for path in self.files]
+        content = {"written_by": _MARK, "format": self.format, "files": names}
+        try:
+            (self.path / MARK_FILE).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise ExportError(f"cannot write to {self.path} ({error.strerror})") from error
+
+
+def report_tables(report: Report) -> dict[str, list[dict[str, Any]]]:
+    """``recompiles`` and ``findings`` as rows; every row of a table has the same keys."""
+    return {
+        "recompiles": _rows(report.recompiles, RECOMPILE_COLUMNS),
+        "findings": _rows(report.findings, FINDING_COLUMNS),
+    }
+
+
+def report_columns() -> dict[str, tuple[str, ...]]:
+    """Columns of the tables of `report_tables`, also when they have no row."""
+    places = (*_place(None, ""), *_place(None, "user_"), "summary", "advice")
+    return {"recompiles": (*RECOMPILE_COLUMNS, *places), "findings": (*FINDING_COLUMNS, *places)}
+
+
+def report_batch(rows: list[dict[str, Any]], columns: tuple[str, ...]) -> pa.RecordBatch:
+    """Rows of a report table; a column without any value is text."""
+    arrays = [pa.array([row[name] for row in rows]) for name in columns]
+    typed = [array.cast(pa.string()) if pa.types.is_null(array.type) else array for array in arrays]
+    return pa.RecordBatch.from_arrays(typed, names=list(columns))
+
+
+def _rows(entries: Iterable[Any], columns: dict[str, Callable[[Any], Any]]) -> list[dict[str, Any]]:
+    return [
+        {name: value(entry) for name, value in columns.items()}
+        | _place(entry.site, "")
+        | _place(entry.user_site, "user_")
+        | {"summary": entry.summary, "advice": entry.advice}
+        for entry in entries
+    ]
+
+
+def _place(site: Site | None, prefix: str) -> dict[str, Any]:
+    return {f"{prefix}{name}": getattr(site, name, None) for name in ("file", "line", "function")}
+
+
+def _earlier_files(path: Path) -> list[str] | None:
+    """Files of an earlier export in this folder; None when there was none. Never a name that leads elsewhere."""
+    try:
+        mark = json.loads((path / MARK_FILE).read_bytes())
+    except (OSError, ValueError):
+        return None
+    if not isinstance(mark, dict) or mark.get("written_by") != _MARK or not isinstance(mark.get("files"), list):
+        return None
+    return [
+        name for name in mark["files"] if isinstance(name, str) and name not in _NOT_FILES and Path(name).name == name
+    ]

@@ -1,0 +1,42 @@
+"""All tables of a run, and the report's, as Parquet files for other tools.
+
+One file a table, with the types of the tables. Leaves which folder may be written to ``export_files``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from xla_insight.facts.report import Report
+from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables
+from xla_insight.store.views import TABLES
+
+if TYPE_CHECKING:
+    from xla_insight.store.reader import Run
+
+
+def export_parquet(run: Run, report: Report, directory: str | Path, overwrite: bool = False) -> list[Path]:
+    """Write one Parquet file a table, ``recompiles.parquet`` and ``findings.parquet``; the files written.
+
+    Raises ExportError when the folder holds anything but an earlier export (unless ``overwrite``) or cannot be written.
+    """
+    folder = ExportFolder.claim(directory, "parquet", overwrite=overwrite)
+    for name in TABLES:
+        folder.write(f"{name}.parquet", run.batches(name), _write)
+    columns = report_columns()
+    for name, rows in report_tables(report).items():
+        folder.write(f"{name}.parquet", iter([report_batch(rows, columns[name])]), _write)
+    return folder.files
+
+
+def _write(path: str, batches: Iterator[pa.RecordBatch]) -> None:
+    first = next(batches)
+    with pq.ParquetWriter(path, first.schema, compression="zstd") as writer:
+        writer.write_batch(first)
+        for batch in batches:
+            writer.write_batch(batch)
