@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 import typer
@@ -112,3 +113,8 @@ def test_the_dashboard_says_what_to_install(
 def test_the_dashboard_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["app", "/nowhere/at/all"]) == 2
     assert "/nowhere/at/all" in capsys.readouterr().err
+
+
+def test_every_module_with_a_command_is_a_verb() -> None:
+    modules = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
+    assert set(cli.VERBS) == modules - {"__init__", "__main__", "output"}
