@@ -55,3 +55,11 @@ def test_debug_output_to_stderr_is_left_alone_and_the_lack_of_hashes_said(tmp_pa
         assert "PT_XLA_DEBUG_FILE" in capabilities["graph_hash_reason"]
         assert len(run.executions) == 6
         assert run.executions["graph"].isna().all()
+
+
+def test_dynamo_does_not_see_us(tmp_path: Path) -> None:
+    done = recorded("compiled.py", tmp_path / "run")
+    assert done.result == script("compiled.py").result
+    with open_run(tmp_path / "run") as run:
+        assert run.faults.empty
+        assert run.reads["method"].tolist() == ["item"] * 4

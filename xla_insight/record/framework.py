@@ -24,6 +24,9 @@ class Writer(Protocol):
     def flush(self) -> None:
         """Write what was appended to disk."""
 
+    def touch(self) -> None:
+        """Show readers that this process is alive although there is nothing to write."""
+
     def close(self, **facts: Any) -> None:
         """Close the part and write the final facts of the process."""
 

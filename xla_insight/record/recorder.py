@@ -297,10 +297,11 @@ class Recorder:
         now = time.monotonic()
         if not force and now - self._last_flush_s < FLUSH_EVERY_S:
             return
+        self._last_flush_s = now
         self._collect_definitions()
         if not self._events:
+            self._writer.touch()
             return
-        self._last_flush_s = now
         self._writer.append(list(self._events))
         self._events.clear()  # the matcher and the counting hold this very list
         self._writer.flush()

@@ -93,6 +93,7 @@ class Session:
             traceback.print_exception(error)
 
     def _start(self, module: ModuleType) -> None:
+        from xla_insight.record.dynamo import hide_recorder
         from xla_insight.record.recorder import Recorder
         from xla_insight.record.torch_hooks import TorchHooks
 
@@ -102,6 +103,7 @@ class Session:
         writer = self._writer(phase, settings.file is not None, settings.reason)
         recorder = Recorder(framework.framework(module), settings.file, writer, self.faults)
         self._hooks = TorchHooks(recorder, self._patches)
+        self.faults.guard("hooks")(hide_recorder)()
         self.faults.guard("hooks")(self._hooks.install)()
         self.faults.guard("hooks")(framework.XlaHooks(module, self._hooks, self._patches).install)()
         recorder.start()

@@ -7,6 +7,8 @@ the operating system, which keeps it when the process is killed; nothing is forc
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import shutil
 import threading
@@ -43,6 +45,7 @@ class RunWriter:
         self._facts: dict[str, Any] = {"schema": SCHEMA_VERSION, **process_facts}
         self._facts_due = False
         self._parts: dict[str, PartFacts] = {}
+        self._part_events: dict[str, int] = {}
         self._number = 1
         self._stream: OpenStream | None = None
         self._buffer: list[Event] = []
@@ -103,6 +106,13 @@ class RunWriter:
             return
         with self._lock:
             self._flush()
+
+    def touch(self) -> None:
+        """Show readers that this process is alive although it has nothing to write, as in a compile of minutes."""
+        if self._idle() or self._stream is None:
+            return
+        with self._lock, contextlib.suppress(OSError):
+            os.utime(self._stream.path)
 
     def update_process(self, **facts: Any) -> None:
         """Add facts to ``process.json``, which is replaced as a whole."""
@@ -166,7 +176,15 @@ class RunWriter:
             self._leave_lost_folder()
         while self._pending:
             stream = self._ready_stream()
-            stream.write(self._pending[0])
+            try:
+                stream.write(self._pending[0])
+            except OSError as error:
+                if error.errno != errno.EFBIG or not stream.rows:
+                    raise
+                self._close_stream()  # the user limits the size of files: on with the next one
+                if self._stream is stream:
+                    raise
+                continue
             del self._pending[0]
             if self._definitions_due:
                 stream.write(to_batch(list(self._definitions.values()))[0])
@@ -189,9 +207,9 @@ class RunWriter:
                 self._add_lost("events", self._stream.rows, "its file was deleted or moved")
             self._stream.close()
             self._stream = None
-        for name, part in list(self._parts.items()):
+        for name in list(self._parts):
             if self._shipper is None and not os.path.exists(os.path.join(self.folder, name)):
-                self._add_lost("events", part.rows, "its file was deleted or moved")
+                self._add_lost("events", self._part_events[name], "its file was deleted or moved")
                 del self._parts[name]
         self._definitions_due = True
         os.makedirs(self.folder, exist_ok=True)
@@ -218,6 +236,7 @@ class RunWriter:
             self._failed(error)
             self._keep_as_stream(stream)
             return
+        self._part_events[name] = sum(map(_count_events, stream.batches))
         self._drop_stream(stream)
         self._ship(name)
         self._write_facts()
@@ -263,8 +282,7 @@ class RunWriter:
             self._count_lost(self._pending.pop(0))
 
     def _count_lost(self, batch: pa.RecordBatch) -> None:
-        kinds = batch.column("kind").to_pylist()
-        self._add_lost("events", sum(kind not in DEFINITIONS for kind in kinds), self.last_error or "")
+        self._add_lost("events", _count_events(batch), self.last_error or "")
         self._definitions_due = True  # those of the batch are still in memory
 
     def _add_lost(self, what: str, count: int, why: str) -> None:
@@ -289,6 +307,11 @@ class RunWriter:
             shutil.rmtree(os.path.dirname(os.path.dirname(self.folder)), ignore_errors=True)
             return
         self._add_lost("files", len(left), f"{self._shipper.last_error}; they are kept in {self.folder}")
+
+
+def _count_events(batch: pa.RecordBatch) -> int:
+    """Rows that are not kept in memory as definitions."""
+    return sum(kind not in DEFINITIONS for kind in batch.column("kind").to_pylist())
 
 
 def _size(batches: Sequence[pa.RecordBatch]) -> int:
