@@ -45,7 +45,7 @@ class Kind(StrEnum):
     """A batch tensor on its way to the device. name: its key (`input_ids`) when known; dims: its dimensions;
     detail: dtype (`int64`); site: the line that uploaded it."""
     COUNTER = "counter"
-    """name: counter; value: increase since the previous event of that name; duration: the part of it that is a time, ns."""
+    """name: counter; value: increase since the previous event of that name; duration: its increase as a time, ns."""
     GRAPH = "graph"
     """Facts of one graph, once per process. graph; dims: [inputs, outputs, input bytes, output bytes, aliased bytes,
     temporary bytes, program bytes], -1 where unknown; name: `Trigger` of its first cut; site."""

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -145,20 +146,29 @@ class Session:
 
         try:
             return create(self.out)
-        except RunExistsError:
-            for number in range(2, MAX_NAMES):
-                try:
-                    writer = create(f"{self.out.rstrip('/')}-{number}")
-                except RunExistsError:
-                    continue
-                say(f"{self.out} already holds something; recording to {self.path}")
-                return writer
-            raise
+        except RunExistsError as error:
+            return self._elsewhere(create, error)
         except OSError as error:
-            fallback = tempfile.mkdtemp(prefix="xla-insight-run-")
-            writer = create(os.path.join(fallback, "run"))
-            say(f"cannot write to {self.out} ({error.strerror or error}); recording to {self.path}")
+            return self._in_temporary_folder(create, error.strerror or str(error))
+
+    def _elsewhere(self, create: Callable[[str], Any], taken: RunExistsError) -> Any:
+        """Record beside what is there already, under the first free number."""
+        if "://" not in self.out and not os.path.isdir(os.path.dirname(self.out)):
+            return self._in_temporary_folder(create, "its parent is not a folder")
+        for number in range(2, MAX_NAMES):
+            try:
+                writer = create(f"{self.out.rstrip('/')}-{number}")
+            except RunExistsError:
+                continue
+            say(f"{self.out} already holds something; recording to {self.path}")
             return writer
+        raise taken
+
+    def _in_temporary_folder(self, create: Callable[[str], Any], why: str) -> Any:
+        """The place asked for cannot be written: what training shows now is worth more than where it lies."""
+        writer = create(os.path.join(tempfile.mkdtemp(prefix="xla-insight-run-"), "run"))
+        say(f"cannot write to {self.out} ({why}); recording to {self.path}")
+        return writer
 
     def step(self, source: StepSource) -> None:
         """Mark the end of a step."""

@@ -1,4 +1,4 @@
-"""A function compiled by dynamo, with a read in it that breaks its graph. Prints what dynamo and the framework counted."""
+"""A function compiled by dynamo, with a read that breaks its graph. Prints what dynamo and the framework counted."""
 
 import json
 
