@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
+from array import array
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -51,7 +52,8 @@ def compact(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
     """The bytes of a part."""
     table = pa.Table.from_batches(batches, EVENT_SCHEMA)
     # The position is the second key: rows of one kind and one time keep their order.
-    position = pc.cumulative_sum(pa.repeat(pa.scalar(1, pa.int64()), table.num_rows))
+    rows = pa.py_buffer(array("q", range(table.num_rows)))
+    position = pa.Array.from_buffers(pa.int64(), table.num_rows, [None, rows])
     order = table.select(["kind", "time_ns"]).append_column("position", position)
     keys = [("kind", "ascending"), ("time_ns", "ascending"), ("position", "ascending")]
     table = table.take(pc.sort_indices(order, sort_keys=keys)).combine_chunks()

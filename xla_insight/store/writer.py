@@ -109,10 +109,10 @@ class RunWriter:
 
     def touch(self) -> None:
         """Show readers that this process is alive although it has nothing to write, as in a compile of minutes."""
-        if self._idle() or self._stream is None:
+        if self._idle():
             return
         with self._lock, contextlib.suppress(OSError):
-            os.utime(self._stream.path)
+            os.utime(self._stream.path if self._stream is not None else os.path.join(self.folder, PROCESS_FILE))
 
     def update_process(self, **facts: Any) -> None:
         """Add facts to ``process.json``, which is replaced as a whole."""
