@@ -167,10 +167,10 @@ VIEWS = {
 # ready. Without that clip the time in the queue would count once for each graph that waits there.
 _BUSY = f"""
     SELECT graph, process, time_ns, detail, step,
-           greatest(0, time_ns + duration_ns - greatest(time_ns, coalesce(
+           CASE WHEN duration_ns IS NOT NULL THEN greatest(0, time_ns + duration_ns - greatest(time_ns, coalesce(
                max(time_ns + duration_ns) OVER (
                    PARTITION BY process ORDER BY time_ns, duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-               ), time_ns))) AS busy_ns
+               ), time_ns))) END AS busy_ns
     FROM (SELECT e.process, e.graph, e.time_ns, e.duration_ns, e.detail, {_STEP} FROM {_of(Kind.EXECUTION)})"""
 
 GRAPHS = f"""
