@@ -107,6 +107,10 @@ _TOLD = "process, rank, time_ns, name AS what, value AS count, detail AS why"
 _SITES = "LEFT JOIN sites s ON s.process = e.process AND s.site = e.site"
 _STEP = f"{FUNCTION}(e.process, e.time_ns) AS step"
 _WHO = f"e.process, e.rank, {_STEP}, e.time_ns"
+_CUT_NS = "try(e.dims[1] + e.offset_ns)"
+# A graph belongs to the step that cut it: its dispatch may come after the mark that ends the step.
+_CUT_STEP = f"{FUNCTION}(e.process, coalesce({_CUT_NS}, e.time_ns)) AS step"
+_WHO_CUT = f"e.process, e.rank, {_CUT_STEP}, e.time_ns"
 
 
 def _of(*kinds: Kind) -> str:
@@ -132,12 +136,12 @@ VIEWS = {
                try_cast(e.dims[1] AS INTEGER) AS compiles, e.graph, {_SITE}
         FROM {_CUTS} {_SITES}""",
     "compiles": f"""
-        SELECT {_WHO}, e.duration_ns, e.thread, e.graph, e.name AS trigger, e.detail AS sentence,
-               try(e.dims[1] + e.offset_ns) AS cut_ns, {_SITE}
+        SELECT {_WHO_CUT}, e.duration_ns, e.thread, e.graph, e.name AS trigger, e.detail AS sentence,
+               {_CUT_NS} AS cut_ns, {_SITE}
         FROM {_of(Kind.COMPILE)} {_SITES}""",
     "executions": f"""
-        SELECT {_WHO}, e.duration_ns, e.graph, e.name AS trigger, e.detail AS outcome,
-               try(e.dims[1] + e.offset_ns) AS cut_ns, {_SITE}
+        SELECT {_WHO_CUT}, e.duration_ns, e.graph, e.name AS trigger, e.detail AS outcome,
+               {_CUT_NS} AS cut_ns, {_SITE}
         FROM {_of(Kind.EXECUTION)} {_SITES}""",
     "reads": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, e.name AS method, try_cast(e.value AS INTEGER) AS executions,
@@ -171,7 +175,7 @@ _BUSY = f"""
                max(time_ns + duration_ns) OVER (
                    PARTITION BY process ORDER BY time_ns, duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                ), time_ns))) END AS busy_ns
-    FROM (SELECT e.process, e.graph, e.time_ns, e.duration_ns, e.detail, {_STEP} FROM {_of(Kind.EXECUTION)})"""
+    FROM (SELECT e.process, e.graph, e.time_ns, e.duration_ns, e.detail, {_CUT_STEP} FROM {_of(Kind.EXECUTION)})"""
 
 GRAPHS = f"""
 WITH defined AS (
