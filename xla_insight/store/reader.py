@@ -135,7 +135,9 @@ class Run:
 
 
 _WITH_LISTS = ("events", "inputs")
-_BY_TIME = " ORDER BY process, time_ns"
+_BY_TIME = " ORDER BY process, time_ns, COLUMNS(* EXCLUDE (process, time_ns))"
+"""In order of time; rows of one instant in the same order every time."""
+
 _ORDER = {
     "processes": " ORDER BY process",
     "steps": " ORDER BY process, step",

@@ -256,6 +256,13 @@ def test_times_that_no_clock_shows_are_left_out(tmp_path: Path) -> None:
     assert found["duration_ns"].isna().tolist() == [False, True, True]
 
 
+def test_rows_of_one_instant_come_in_the_same_order_every_time(tmp_path: Path) -> None:
+    events = [Event(5, n % 3, Kind.SYNC, thread=0, name="sync", value=float(n)) for n in range(5_000)]
+    run = write(tmp_path / "run", events)
+    assert all(run.syncs.equals(run.syncs) for _ in range(5))
+    assert run.syncs["duration_ns"].is_monotonic_increasing
+
+
 def test_a_run_of_many_parts(tmp_path: Path) -> None:
     run = open_run(build_large_run(tmp_path / "run", 20_000, steps_a_part=3_000))
     assert len(run.steps) == 20_000
