@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from xla_insight.analysis import analyze, graph_table, step_table
+from xla_insight.analysis import analyze, graph_table, load_tables, step_table
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
 from xla_insight.facts.report import Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
@@ -170,14 +170,15 @@ def _read_or_explain(read: Callable[[RunEntry], RunView], entry: RunEntry) -> Ru
 def read_run(entry: RunEntry) -> RunView:
     """Open and analyse a run."""
     with open_run(str(entry.path)) as run:
-        steps = step_table(run)
+        tables = load_tables(run)
+        steps = step_table(run, tables)
         by_process = {
             int(str(process)): rows.sort_values("step", ignore_index=True) for process, rows in steps.groupby("process")
         }
         endings = run.sql("select detail from marks where name = 'exception' and detail is not null")
         return RunView(
             entry=entry,
-            report=analyze(run),
+            report=analyze(run, tables),
             steps=by_process,
             graphs=graph_table(run),
             executed=run.sql(_EXECUTED),

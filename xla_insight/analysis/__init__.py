@@ -26,18 +26,21 @@ if TYPE_CHECKING:
 
     from xla_insight.store.reader import Run
 
-__all__ = ["analyze", "graph_table", "step_table"]
+__all__ = ["analyze", "graph_table", "load_tables", "step_table"]
 
 
-def analyze(run: Run | str | Path) -> Report:
-    """The report of a run, given open or by path. Raises `RunNotFoundError` and `RunFormatError` as opening does."""
+def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
+    """The report of a run, given open or by path; ``tables``: its tables, when they are loaded already.
+
+    Raises `RunNotFoundError` and `RunFormatError` as opening does.
+    """
     if isinstance(run, str | Path):
         from xla_insight.store.reader import open_run
 
         opened = open_run(run)
     else:
         opened = run
-    tables = load_tables(opened)
+    tables = load_tables(opened) if tables is None else tables
     main = tables.main_process()
     graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
     facts = _run_facts(opened, tables, main)
@@ -55,9 +58,9 @@ def analyze(run: Run | str | Path) -> Report:
     )
 
 
-def step_table(run: Run) -> pd.DataFrame:
+def step_table(run: Run, tables: RunTables | None = None) -> pd.DataFrame:
     """One row a step: counts, the graph that held the device longest, and the account of its time in ns."""
-    return build_step_table(load_tables(run))
+    return build_step_table(load_tables(run) if tables is None else tables)
 
 
 def graph_table(run: Run) -> pd.DataFrame:

@@ -103,7 +103,7 @@ class RunTables:
 
 def load_tables(run: Run) -> RunTables:
     """Load what the analysis needs from an open run."""
-    frames = {name: run.sql(query) for name, query in QUERIES.items()}
+    frames = {name: run.sql(query, categories=True) for name, query in QUERIES.items()}
     processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.ended, p.facts) for p in run.processes)
     return RunTables(frames, processes, _places(frames["sites"]))
 

@@ -19,7 +19,7 @@ _MAX_CELL = 60
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Row], stream: TextIO) -> None:
-    """An aligned table, numbers to the right, long texts cut; columns are as wide as they need to be."""
+    """An aligned table, numbers to the right, long texts shortened in the middle; columns are as wide as they need to be."""
     body = [[_cell(value) for value in row] for row in rows]
     widths = [
         max(_columns(line[index]) for line in [list(columns), *body]) if columns else 0 for index in range(len(columns))
@@ -62,7 +62,11 @@ def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}" if not value.is_integer() else f"{value:.0f}"
     text = "".join(char if char.isprintable() else " " for char in str(_scalar(value)))
-    return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
+    if len(text) <= _MAX_CELL:
+        return text
+    # From the middle: a path tells most at its end, a sentence at its start.
+    half = _MAX_CELL // 2
+    return f"{text[: half - 1]}…{text[-half:]}"
 
 
 def _columns(text: str) -> int:

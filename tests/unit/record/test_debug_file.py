@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from xla_insight.record import debug_file
+from xla_insight.record.blocks import Block
 from xla_insight.record.debug_file import DebugFile
 
 from .test_blocks import block_text
 
 
 @pytest.fixture
-def file() -> DebugFile:
+def file() -> Iterator[DebugFile]:
     opened = DebugFile()
     yield opened
     opened.remove()
@@ -25,8 +27,8 @@ def write(file: DebugFile, number: int) -> None:
         stream.write(block_text("Execution", graph=f"{number:032x}"))
 
 
-def numbers(found: list) -> list[int]:
-    return [int(block.graph, 16) for block in found]
+def numbers(found: list[Block]) -> list[int]:
+    return [int(block.graph or "", 16) for block in found]
 
 
 def test_blocks_between_two_positions(file: DebugFile) -> None:
