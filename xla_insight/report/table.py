@@ -19,7 +19,7 @@ _MAX_CELL = 60
 
 
 def write_table(columns: Sequence[str], rows: Sequence[Row], stream: TextIO) -> None:
-    """An aligned table, numbers to the right, long texts shortened in the middle; columns are as wide as they need to be."""
+    """An aligned table: numbers to the right, long texts shortened in the middle, columns as wide as they need."""
     body = [[_cell(value) for value in row] for row in rows]
     widths = [
         max(_columns(line[index]) for line in [list(columns), *body]) if columns else 0 for index in range(len(columns))
