@@ -202,8 +202,10 @@ def print_table(result: dict[str, Any]) -> None:
         walls = f"{figures['sync_wall_us']:,.0f} us", f"{figures['step_wall_us'] / 1000:,.2f} ms"
         print(f"{name:34}{sync:>24}{walls[0]:>12}{step:>26}{walls[1]:>12}{share:>9}")
     added = result["ways"]["xla-insight"]["sync_added_cpu_us"]
-    print(f"\nxla-insight adds {added:.0f} us of the training thread to a sync (budget: 100 us).")
+    print(f"\nxla-insight adds {added:.0f} us of the training thread to a sync (budget: 100 us),")
+    print(f"which is {added / 100_000:.2%} of a step of 100 ms with one sync (budget: 1 %).")
     print("share: added thread CPU of a step over the bare step's wall time. Fastest block of each; lower is better.")
+    print("A share no larger than the noise row's, or below zero, could not be told from nothing.")
 
 
 def main() -> None:
