@@ -26,7 +26,8 @@ from xla_insight.record.stacks import Stacks
 
 TICK_S = 0.2
 MIN_TICK_S = 0.02
-FLUSH_EVERY_S = 0.4
+FLUSH_EVERY_S = 0.3
+"""Less than two ticks, so that every second tick writes: with the tick, well within the second that a kill may cost."""
 MAX_BUFFER = 400_000
 LATE_SAMPLES_S = 10.0
 """How long the end of a recording waits for executions that are still running, since the last one that came."""

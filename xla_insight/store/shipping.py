@@ -101,12 +101,12 @@ class Shipper:
             self._due[name] = None
             self._changed.notify()
 
-    def close(self, timeout_s: float = CLOSE_S) -> list[str]:
-        """Copy what is left, for at most ``timeout_s``; names of the files that are not there."""
+    def close(self) -> list[str]:
+        """Copy what is left, for at most ``CLOSE_S``; names of the files that are not there."""
         with self._changed:
             self._closing = True
             self._changed.notify()
-        self._thread.join(timeout_s)
+        self._thread.join(CLOSE_S)
         with self._changed:
             copying = [self._copying] if self._copying else []
             return [*copying, *(name for name in self._due if name not in copying)]

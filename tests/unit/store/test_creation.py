@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import uuid
 from pathlib import Path
 
 import fsspec
@@ -105,11 +106,8 @@ def test_processes_that_create_a_run_at_once(tmp_path: Path, group: str | None, 
 
 @pytest.fixture
 def bucket() -> str:
-    """An empty remote place."""
-    filesystem = fsspec.filesystem("memory")
-    if filesystem.exists("/bucket"):
-        filesystem.rm("/bucket", recursive=True)
-    return "memory://bucket/run"
+    """An empty remote place of its own: a thread that a test left behind cannot write into another test's."""
+    return f"memory://bucket-{uuid.uuid4().hex}/run"
 
 
 def test_a_remote_run_is_shipped_and_read_back(
