@@ -8,10 +8,11 @@ Python version.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 from xla_insight.graph.model import Computation, Graph, Instruction
-from xla_insight.graph.tokens import Erase, Kind, has_side_effect, kind_token, stack_token
+from xla_insight.graph.tokens import Erase, Kind, has_side_effect, kind_token, origin_token, stack_token
 
 
 class Fingerprints(NamedTuple):
@@ -66,6 +67,19 @@ class Form:
                 found.append(hash((token, *[found[o] for o in operands])))
             self._hashes[erase] = found
         return found
+
+    @cached_property
+    def origins(self) -> list[int]:
+        """Token of where each node comes from: framework operation and stack."""
+        known: dict[int, int] = {}
+        result: list[int] = []
+        for position in self.positions:
+            metadata = self.computation.instructions[position].metadata
+            token = known.get(id(metadata))
+            if token is None:
+                token = known[id(metadata)] = origin_token(metadata)
+            result.append(token)
+        return result
 
     def fingerprint(self, erase: Erase = Erase.NOTHING) -> int:
         """Hash of the whole computation: its result, its parameters and its side effects."""

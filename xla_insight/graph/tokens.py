@@ -99,7 +99,6 @@ def stack_token(stack: tuple[Frame, ...]) -> int:
     return stable(*frames) if frames else 0
 
 
-@lru_cache(maxsize=65536)
 def origin_token(metadata: Metadata) -> int:
     """Token of where an instruction comes from: framework operation and stack."""
     return stable(metadata.op_type, stack_token(metadata.stack))

@@ -1,0 +1,125 @@
+"""Which input of one graph is which input of another.
+
+Owns the order of evidence: line and type first, then how the input is used, then its type, then its place in the list.
+Numbers alone prove nothing: one new gradient shifts all that follow.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+from xla_insight.graph.canonical import Form
+from xla_insight.graph.model import Shape
+from xla_insight.graph.tokens import Erase, local_token, stack_token
+
+Pairs = list[tuple[int, int]]
+
+
+class _Input(NamedTuple):
+    node: int
+    number: int
+    shape: Shape
+    stack: int
+    usage: int
+    context: int
+
+    @property
+    def rank(self) -> tuple[str, int]:
+        return self.shape.dtype, len(self.shape.dims)
+
+
+def pair_parameters(before: Form, after: Form) -> Pairs:
+    """Pairs of parameter nodes (before, after)."""
+    left, right = _inputs(before), _inputs(after)
+    if not any(i.stack for i in left) or not any(i.stack for i in right):
+        # Inputs are numbered in order of first use: without lines, equal lists of types settle it.
+        changed = sorted(i.shape for i in left) != sorted(i.shape for i in right)
+        if [i.rank for i in left] == [i.rank for i in right] and changed:
+            return [(i.node, j.node) for i, j in zip(left, right, strict=True)]
+        left = [i._replace(stack=0) for i in left]
+        right = [i._replace(stack=0) for i in right]
+    pairs: Pairs = []
+    for key, uneven in _ORDER:
+        left, right = _pair_groups(left, right, key, uneven=uneven, pairs=pairs)
+    if not any(i.stack for i in left + right) and len(left) == len(right):
+        _pair_groups(left, right, lambda i: (len(i.shape.dims),), uneven=False, pairs=pairs)
+    return pairs
+
+
+# (what must be equal, or None when the evidence does not apply to an input; whether groups of unequal size are paired)
+_ORDER: tuple[tuple[Callable[[_Input], Hashable | None], bool], ...] = (
+    (lambda i: (i.stack, i.rank) if i.stack else None, False),
+    (lambda i: (i.stack, i.shape) if i.stack else None, True),
+    (lambda i: i.shape if not i.stack else None, True),
+    (lambda i: (i.stack, i.rank), True),
+    (lambda i: (i.stack, i.shape.dims), True),
+    (lambda i: i.shape, True),
+)
+
+
+def _pair_groups(
+    left: list[_Input], right: list[_Input], key: Callable[[_Input], Hashable | None], *, uneven: bool, pairs: Pairs
+) -> tuple[list[_Input], list[_Input]]:
+    """Pair inputs of equal key; return those that are left."""
+    groups: dict[Hashable, tuple[list[_Input], list[_Input]]] = defaultdict(lambda: ([], []))
+    for side, inputs in enumerate((left, right)):
+        for one in inputs:
+            value = key(one)
+            if value is not None:
+                groups[value][side].append(one)
+    taken: tuple[set[int], set[int]] = (set(), set())
+    for ours, theirs in groups.values():
+        if ours and theirs and (uneven or len(ours) == len(theirs)):
+            for i, j in _pair_group(ours, theirs):
+                pairs.append((i.node, j.node))
+                taken[0].add(i.node)
+                taken[1].add(j.node)
+    return [i for i in left if i.node not in taken[0]], [j for j in right if j.node not in taken[1]]
+
+
+def _pair_group(ours: list[_Input], theirs: list[_Input]) -> list[tuple[_Input, _Input]]:
+    """Pair within one group: equal context in the graph first, then equal type, then equal use, then by order."""
+    result: list[tuple[_Input, _Input]] = []
+    keys: list[Callable[[_Input], Hashable]] = [lambda i: (i.context, i.shape), lambda i: i.context]
+    if sorted(i.shape for i in ours) == sorted(j.shape for j in theirs):
+        keys.append(lambda i: i.shape)
+    elif len(ours) != len(theirs):
+        keys += [lambda i: (i.usage, i.shape), lambda i: i.usage]
+    for key in [*keys, lambda _: 0]:
+        waiting: dict[Hashable, list[_Input]] = defaultdict(list)
+        for j in reversed(theirs):
+            waiting[key(j)].append(j)
+        found = [(i, waiting[key(i)].pop()) for i in ours if waiting.get(key(i))]
+        result += found
+        done = ({i.node for i, _ in found}, {j.node for _, j in found})
+        ours = [i for i in ours if i.node not in done[0]]
+        theirs = [j for j in theirs if j.node not in done[1]]
+    return result
+
+
+def _inputs(form: Form) -> list[_Input]:
+    """Parameters in order of their number, with how they are used (shapes and constants left out)."""
+    tokens = form.tokens(Erase.STRUCTURE)
+    contexts = [0] * len(form)
+    usages = [0] * len(form)
+    found: list[_Input] = []
+    operands = form.operands
+    for node in range(len(form) - 1, -1, -1):
+        instruction = form.instruction(node)
+        if instruction.opcode == "parameter":
+            found.append(
+                _Input(node, instruction.number, instruction.shape, stack_token(instruction.metadata.stack),
+                       usages[node], contexts[node])
+            )  # fmt: skip
+            continue
+        # Sums make the order of users irrelevant; the result tuple says nothing about what its parts are.
+        is_result = node == form.root and instruction.opcode == "tuple"
+        context = hash((tokens[node], contexts[node]))
+        usage = local_token(instruction.opcode, instruction.shape.dtype, form.origins[node])
+        for slot, operand in enumerate(operands[node]):
+            place = 0 if is_result else slot
+            contexts[operand] += hash((context, place)) if not is_result else 1
+            usages[operand] += hash((usage, place)) if not is_result else 1
+    return sorted(found, key=lambda one: one.number)
