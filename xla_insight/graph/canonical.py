@@ -53,10 +53,15 @@ class Form:
 
     def tokens(self, erase: Erase) -> list[int]:
         """Token of each node without its operands."""
-        table = [
-            kind_token(kind, erase, tuple(self.classes.hash_of(c, erase) for c in kind.called)) for kind in self.kind_table
-        ]
+        kinds = self._without_scalars() if erase & Erase.SCALARS else self.kind_table
+        table = [kind_token(k, erase, tuple(self.classes.hash_of(c, erase) for c in k.called)) for k in kinds]
         return [table[kind] for kind in self.kinds]
+
+    def _without_scalars(self) -> list[Kind]:
+        """Kinds in which parameters count as if there were no scalars among them."""
+        numbers = sorted(k.number for k in self.kind_table if k.number >= 0 and not k.shape.is_scalar)
+        ranks = {number: rank for rank, number in enumerate(numbers)}
+        return [kind._replace(number=ranks.get(kind.number, kind.number)) for kind in self.kind_table]
 
     def hashes(self, erase: Erase = Erase.NOTHING) -> list[int]:
         """Merkle hash of each node: its token and the hashes of its operands."""

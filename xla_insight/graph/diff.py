@@ -26,7 +26,7 @@ from xla_insight.graph.judge import Candidate, Judgement, judge
 from xla_insight.graph.model import Graph, Parameter
 from xla_insight.graph.moves import dimension_moves
 from xla_insight.graph.parameters import pair_parameters
-from xla_insight.graph.roots import Describer, choose_explainer, first_of_groups, group_operations, is_derived, spot
+from xla_insight.graph.roots import Describer, choose_bases, first_of_groups, group_operations, is_derived, spot
 from xla_insight.graph.scalars import scalar_changes, scalar_stack, special_constants
 from xla_insight.graph.tokens import Erase
 
@@ -95,10 +95,11 @@ class _Comparison:
         self.reordered = reordered_parameters(self.parameters)
         self.outputs = compare_outputs(*self.forms, self.alignment)
         self.judgement = Judgement() if self.same else judge(*self.forms, self.alignment)
-        self.explainer = choose_explainer(self.judgement.candidates)
-        self.own = [c for c in self.judgement.candidates if not is_derived(c, self.explainer)]
+        self.explained = choose_bases(self.judgement.candidates)
+        self.own = [c for c in self.judgement.candidates if not is_derived(c, self.explained)]
         self.same_scalars = not self.same and len({form.fingerprint(Erase.SCALARS) for form in self.merged}) == 1
-        self.scalars = scalar_changes(*self.merged) if self.same_scalars else ()
+        numbers = {(x.number, y.number) for x, y in self.parameters}
+        self.scalars = scalar_changes(*self.merged, numbers) if self.same_scalars else ()
 
     def result(self) -> GraphDiff:
         roots = self._roots()
@@ -183,8 +184,8 @@ class _Comparison:
             return ()
         counts = self._move_counts()
         found = [
-            DimensionMove(*move, tuple(places.get(move, ())), count, move not in self.explainer.bases
-                          and move not in places and self.explainer.number(*move))
+            DimensionMove(*move, tuple(places.get(move, ())), count, move not in self.explained.explainer.bases
+                          and move not in places and self.explained.explainer.number(*move))
             for move, count in counts.items()
         ]  # fmt: skip
         return tuple(sorted(found, key=lambda m: (m.derived, not m.parameters, -m.count, m.before, m.after))[:MAX_MOVES])

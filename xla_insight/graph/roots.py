@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from xla_insight.graph.canonical import Form
 from xla_insight.graph.differences import Difference, DifferenceKind, OpGroup, Spot
@@ -17,19 +18,23 @@ from xla_insight.graph.tokens import stack_token
 
 MAX_SPOTS = 20
 _FRAMEWORK_PARTS = ("/torch/", "/torch_xla/", "/jax/", "/jaxlib/", "/tensorflow/")
-_MAKERS = frozenset({"iota", "constant", "slice", "dynamic-slice", "pad", "parameter"})
+_MAKERS = frozenset({"iota", "constant", "slice", "dynamic-slice", "pad"})
 
 
-def choose_explainer(candidates: list[Candidate]) -> Explainer:
+class Explained(NamedTuple):
+    """Base moves, and the candidates they come from (which nothing explains)."""
+
+    explainer: Explainer
+    bases: tuple[Candidate, ...]
+
+
+def choose_bases(candidates: list[Candidate]) -> Explained:
     """Base moves: those of changed parameters; without any, those of the first instruction that makes a new size."""
-    parameters = [c for c in candidates if _instruction(c).opcode == "parameter"]
-    bases = [move for c in parameters for move in _moves(c)]
-    if bases:
-        return Explainer(bases)
-    shaped = [c for c in candidates if DifferenceKind.SHAPE in c.kinds]
-    makers = [c for c in shaped if len(c.kinds) > 1 or _instruction(c).opcode in _MAKERS]
-    first = (makers or shaped)[:1]
-    return Explainer(move for c in first for move in _moves(c))
+    sources = [c for c in candidates if _instruction(c).opcode == "parameter"]
+    if not any(_moves(c) for c in sources):
+        shaped = [c for c in candidates if DifferenceKind.SHAPE in c.kinds and c.inputs_equal]
+        sources = [c for c in shaped if len(c.kinds) > 1 or _instruction(c).opcode in _MAKERS][:1] or shaped[:1]
+    return Explained(Explainer(move for c in sources for move in _moves(c)), tuple(sources))
 
 
 def _moves(candidate: Candidate) -> list[Move]:
@@ -39,22 +44,22 @@ def _moves(candidate: Candidate) -> list[Move]:
     return [move for _, move in dimension_moves(before, candidate.forms[1].instruction(candidate.after).shape)]
 
 
-def is_derived(candidate: Candidate, explainer: Explainer) -> bool:
+def is_derived(candidate: Candidate, explained: Explained) -> bool:
     """Whether all in which a pair differs follows from base moves. Parameters are never derived."""
-    if candidate.before is None or candidate.after is None or not explainer.bases:
+    explainer = explained.explainer
+    if candidate.before is None or candidate.after is None or not explainer.bases or candidate in explained.bases:
         return False
     before = candidate.forms[0].instruction(candidate.before)
     after = candidate.forms[1].instruction(candidate.after)
-    if before.opcode == "parameter" or (_moves(candidate) and candidate.inputs_equal and len(candidate.kinds) > 1
-                                        and before.opcode in _MAKERS - {"constant", "iota"}):  # fmt: skip
+    if before.opcode == "parameter":
         return False
-    explained = {
+    reasons = {
         DifferenceKind.SHAPE: lambda: explainer.shapes(before.shape, after.shape),
         DifferenceKind.LITERAL: lambda: explainer.literals(before.literal, after.literal),
         DifferenceKind.ATTRIBUTE: lambda: explainer.attributes(before.attributes, after.attributes),
         DifferenceKind.LAYOUT: lambda: True,
     }
-    return all(kind in explained and explained[kind]() for kind in candidate.kinds)
+    return all(kind in reasons and reasons[kind]() for kind in candidate.kinds)
 
 
 def _instruction(candidate: Candidate) -> Instruction:

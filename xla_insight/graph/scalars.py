@@ -16,35 +16,44 @@ from xla_insight.graph.tokens import Erase, is_special_scalar
 MAX_CHANGES = 20
 
 
-def scalar_changes(before: Form, after: Form) -> tuple[ScalarChange, ...]:
-    """Changed scalars in order of first use, each once (at most 20). Both forms must be equal with scalars left out."""
-    names = _same_inputs(before, after)
-    nodes = {value: node for node, value in reversed(list(enumerate(after.hashes(Erase.SCALARS))))}
+def scalar_changes(before: Form, after: Form, paired_inputs: set[tuple[int, int]]) -> tuple[ScalarChange, ...]:
+    """Changed scalars in order of first use, each once (at most 20). Both forms must be equal with scalars left out.
+
+    ``paired_inputs`` are numbers of inputs (before, after) that are the same one: a mere change of number is no change.
+    """
     found: dict[tuple[str, str], ScalarChange] = {}
-    for node, value in enumerate(before.hashes(Erase.SCALARS)):
-        partner = nodes.get(value)
-        if partner is None or len(before.operands[node]) != len(after.operands[partner]):
+    for node, partner in _pairs(before, after):
+        if len(before.operands[node]) != len(after.operands[partner]):
             continue
         for x, y in zip(before.operands[node], after.operands[partner], strict=True):
             left, right = before.instruction(x), after.instruction(y)
             ours, theirs = _describe(left), _describe(right)
-            if not ours or not theirs or (ours, theirs) in names or ours == theirs:
-                continue
-            consumer = Spot(after.computation.name, after.positions[partner], after.instruction(partner))
-            change = ScalarChange(ours, theirs, consumer, left.metadata.stack, right.metadata.stack)
-            found.setdefault((ours, theirs), change)
+            both_inputs = left.number >= 0 and right.number >= 0
+            unchanged = (left.number, right.number) in paired_inputs if both_inputs else ours == theirs
+            if ours and theirs and not unchanged:
+                consumer = Spot(after.computation.name, after.positions[partner], after.instruction(partner))
+                change = ScalarChange(ours, theirs, consumer, left.metadata.stack, right.metadata.stack)
+                found.setdefault((ours, theirs), change)
     return tuple(found.values())[:MAX_CHANGES]
 
 
-def _same_inputs(before: Form, after: Form) -> set[tuple[str, str]]:
-    """Pairs of scalar inputs that stand at the same place in both lists (from the front or from the end)."""
-    lists = []
-    for form in (before, after):
-        numbers = [i.number for i in (form.instruction(node) for node in range(len(form))) if _is_input(i)]
-        lists.append(sorted(numbers))
-    ours, theirs = lists
-    same = set(zip(ours, theirs, strict=False)) if len(ours) == len(theirs) else set()
-    return {(f"parameter {x}", f"parameter {y}") for x, y in same}
+def _pairs(before: Form, after: Form) -> list[tuple[int, int]]:
+    """Nodes that are equal with scalars left out. Where several are, those of one line are paired, then in order; nodes
+    that became one (because their scalars did) are all paired with it.
+    """
+    groups: dict[int, tuple[list[int], list[int]]] = {}
+    for side, form in enumerate((before, after)):
+        for node, value in enumerate(form.hashes(Erase.SCALARS)):
+            groups.setdefault(value, ([], []))[side].append(node)
+    pairs: list[tuple[int, int]] = []
+    for ours, theirs in groups.values():
+        if len(ours) == len(theirs):
+            pairs += zip(ours, theirs, strict=True)
+            continue
+        for node in ours:
+            alike = [partner for partner in theirs if after.origins[partner] == before.origins[node]] or theirs
+            pairs += [(node, alike[0])] if alike else []
+    return sorted(pairs, key=lambda pair: pair[1])
 
 
 def _is_input(instruction: Instruction) -> bool:
