@@ -17,6 +17,7 @@ _DIMENSIONS_ALWAYS = frozenset({"broadcast", "reduce", "transpose", "concatenate
 _DISTRIBUTIONS = ("rng_invalid", "rng_uniform", "rng_normal")
 _ALGORITHMS = ("rng_default", "rng_three_fry", "rng_philox")
 _TRANSPOSES = ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
+_PRECISIONS = ("default", "high", "highest", "packed_nibble")
 _FFT_TYPES = ("FFT", "IFFT", "RFFT", "IRFFT")
 _API_VERSIONS = ("API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION_STATUS_RETURNING",
                  "API_VERSION_STATUS_RETURNING_UNIFIED", "API_VERSION_TYPED_FFI")  # fmt: skip
@@ -68,6 +69,11 @@ def _general(opcode: str, m: Any) -> Pairs:
         yield "direction", m.comparison_direction
     if m.comparison_type:
         yield "type", m.comparison_type
+    if any(m.precision_config.operand_precision):
+        names = [_named(_PRECISIONS, number) for number in m.precision_config.operand_precision]
+        yield "operand_precision", "{" + ",".join(names) + "}"
+    if m.precision_config.algorithm:
+        yield "algorithm", str(m.precision_config.algorithm)
     if m.fusion_kind:
         yield "kind", m.fusion_kind
     if m.custom_call_target:
@@ -156,8 +162,17 @@ def _numbering(opcode: str, m: Any) -> Pairs:
         names = ("input_batching_dims", "scatter_indices_batching_dims")
         yield from _lists(s, tuple((name, name) for name in names), always=False)
         yield "index_vector_dim", str(s.index_vector_dim)
-    if m.replica_groups:
-        yield "replica_groups", "{" + ",".join(braces(group.replica_ids) for group in m.replica_groups) + "}"
+    groups = m.replica_groups or m.collective_device_list.replica_groups
+    if groups:
+        yield "replica_groups", "{" + ",".join(braces(group.replica_ids) for group in groups) + "}"
+    elif m.collective_device_list.HasField("iota_replica_group_list"):
+        yield "replica_groups", _iota_groups(m.collective_device_list.iota_replica_group_list)
+
+
+def _iota_groups(iota: Any) -> str:
+    text = f"[{iota.num_replica_groups},{iota.num_devices_per_group}]<={list(iota.iota_reshape_dims)}".replace(" ", "")
+    order = list(iota.iota_transpose_perm)
+    return text if order == sorted(order) else f"{text}T({','.join(map(str, order))})"
 
 
 def _lists(message: Any, names: tuple[tuple[str, str], ...], *, always: bool) -> Pairs:

@@ -79,7 +79,8 @@ class _Reader:
         )
         donors = tuple(sorted({entry.parameter_number for entry in module.buffer_donor.entries}))
         shardings = tuple(self.shardings[data] for data in module.spmd_parameters_shardings)
-        return Extras(donors, aliases, self.shardings[module.spmd_output_sharding], shardings)
+        output = self.shardings[module.spmd_output_sharding] if module.HasField("spmd_output_sharding") else ""
+        return Extras(donors, aliases, output, shardings)
 
     def _computation(self, computation: Any) -> DraftComputation:
         positions: dict[int, int] = {}
@@ -93,7 +94,8 @@ class _Reader:
             number = message.parameter_number if opcode == "parameter" else -1
             if message.called_computation_ids:
                 calls[position] = tuple(message.called_computation_ids)
-            sharding = shardings[message.sharding]
+            # An empty annotation is one, too: "replicated" has only default values.
+            sharding = shardings[message.sharding] if message.HasField("sharding") else ""
             fields = (
                 message.name, opcode, shapes[message.shape], tuple(map(place, message.operand_ids)),
                 metadata[message.metadata], sharding, number,

@@ -16,6 +16,7 @@ from xla_insight.graph.model import Literal, Shape
 
 MAX_VALUES = 64
 _SHOWN = 8
+_NAN = float("nan")
 
 # Fields of LiteralProto that hold packed elements as bytes, and those that hold numbers.
 _BYTE_FIELDS = {
@@ -88,7 +89,8 @@ def _from_array(dtype: str, array: Array) -> Literal:
 def _short(value: Any) -> float | int | bool | complex:
     """The number a person wrote: 0.1 for the f32 that is 0.10000000149."""
     if isinstance(value, np.floating):
-        return float(str(value))
+        # One object for all: tuples compare by identity first, and a NaN equals nothing else.
+        return _NAN if np.isnan(value) else float(str(value))
     result: float | int | bool | complex = value.item()
     return result
 

@@ -15,8 +15,8 @@ _TYPES = ("replicated", "maximal", "tuple", "other", "manual", "unknown", "unred
 
 
 def sharding_text(serialized: bytes) -> str:
-    """An ``OpSharding`` as HLO text writes it, for example ``{devices=[4,1]<=[4]}``; "" for none."""
-    return _render(_SHARDING.FromString(serialized), 0) if serialized else ""
+    """An ``OpSharding`` as HLO text writes it, for example ``{devices=[4,1]<=[4]}``."""
+    return _render(_SHARDING.FromString(serialized), 0)
 
 
 def _render(message: Any, depth: int) -> str:
