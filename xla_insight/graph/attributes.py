@@ -5,7 +5,7 @@ Owns the readable names and values (those of HLO text, defaults left out) and wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from xla_insight.graph.model import Attributes
@@ -31,6 +31,7 @@ _DEFAULTS = frozenset({("feature_group_count", "1"), ("batch_group_count", "1"),
                        ("indices_are_sorted", "false"), ("unique_indices", "false"), ("type", "FLOAT"),
                        ("type", "SIGNED"), ("type", "UNSIGNED"), ("operand_precision", "{default,default}"),
                        ("api_version", "API_VERSION_ORIGINAL")})  # fmt: skip
+_TEXT_FIELDS = (("direction", "comparison_direction"), ("type", "comparison_type"), ("kind", "fusion_kind"))
 
 Pairs = Iterator[tuple[str, str]]
 
@@ -38,7 +39,7 @@ Pairs = Iterator[tuple[str, str]]
 def attributes_from_proto(opcode: str, serialized: bytes) -> Attributes:
     """Attributes of an instruction from the fields that ``HloInstructionProto`` does not declare."""
     message = _MESSAGE.FromString(serialized)
-    pairs = [pair for render in (_general, _geometry, _numbering, _flags) for pair in render(opcode, message)]
+    pairs = [pair for render in (_general, _notes, _geometry, _numbering, _flags) for pair in render(opcode, message)]
     for field in _FIELDS:
         message.ClearField(field)
     return _make(pairs, message.SerializeToString())
@@ -65,17 +66,14 @@ def _general(opcode: str, m: Any) -> Pairs:
         yield "dimensions", braces(m.dimensions)
     if opcode == "get-tuple-element":
         yield "index", str(m.tuple_index)
-    if m.comparison_direction:
-        yield "direction", m.comparison_direction
-    if m.comparison_type:
-        yield "type", m.comparison_type
+    for name, field in _TEXT_FIELDS:
+        if getattr(m, field):
+            yield name, getattr(m, field)
     if any(m.precision_config.operand_precision):
         names = [_named(_PRECISIONS, number) for number in m.precision_config.operand_precision]
         yield "operand_precision", "{" + ",".join(names) + "}"
     if m.precision_config.algorithm:
         yield "algorithm", str(m.precision_config.algorithm)
-    if m.fusion_kind:
-        yield "kind", m.fusion_kind
     if m.custom_call_target:
         yield "custom_call_target", f'"{m.custom_call_target}"'
     if m.custom_call_api_version:
@@ -83,6 +81,9 @@ def _general(opcode: str, m: Any) -> Pairs:
     if opcode.startswith("batch-norm"):
         yield "epsilon", f"{m.epsilon:.7g}"
         yield "feature_index", str(m.feature_index)
+
+
+def _notes(opcode: str, m: Any) -> Pairs:
     if m.backend_config:
         yield "backend_config", m.backend_config.decode(errors="replace")
     if m.frontend_attributes.map:
@@ -149,18 +150,16 @@ def _numbering(opcode: str, m: Any) -> Pairs:
                               ("rhs_contracting_dims", "rhs_contracting_dimensions")), always=False)  # fmt: skip
     if m.HasField("gather_dimension_numbers"):
         g = m.gather_dimension_numbers
-        names = ("offset_dims", "collapsed_slice_dims", "start_index_map")
-        yield from _lists(g, tuple((name, name) for name in names), always=True)
-        names = ("operand_batching_dims", "start_indices_batching_dims")
-        yield from _lists(g, tuple((name, name) for name in names), always=False)
+        yield from _lists(g, _same("offset_dims", "collapsed_slice_dims", "start_index_map"), always=True)
+        yield from _lists(g, _same("operand_batching_dims", "start_indices_batching_dims"), always=False)
         yield "index_vector_dim", str(g.index_vector_dim)
         yield "slice_sizes", braces(m.gather_slice_sizes)
     if m.HasField("scatter_dimension_numbers"):
         s = m.scatter_dimension_numbers
-        names = ("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims")
-        yield from _lists(s, tuple((name, name) for name in names), always=True)
-        names = ("input_batching_dims", "scatter_indices_batching_dims")
-        yield from _lists(s, tuple((name, name) for name in names), always=False)
+        yield from _lists(
+            s, _same("update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"), always=True
+        )
+        yield from _lists(s, _same("input_batching_dims", "scatter_indices_batching_dims"), always=False)
         yield "index_vector_dim", str(s.index_vector_dim)
     groups = m.replica_groups or m.collective_device_list.replica_groups
     if groups:
@@ -175,6 +174,10 @@ def _iota_groups(iota: Any) -> str:
     return text if order == sorted(order) else f"{text}T({','.join(map(str, order))})"
 
 
+def _same(*names: str) -> tuple[tuple[str, str], ...]:
+    return tuple((name, name) for name in names)
+
+
 def _lists(message: Any, names: tuple[tuple[str, str], ...], *, always: bool) -> Pairs:
     for shown, field in names:
         values = getattr(message, field)
@@ -183,11 +186,9 @@ def _lists(message: Any, names: tuple[tuple[str, str], ...], *, always: bool) ->
 
 
 def _flags(opcode: str, m: Any) -> Pairs:
-    render: dict[str, Callable[[Any], str]] = {"feature_group_count": str, "batch_group_count": str, "delta": str,
-                                               "channel_id": str, "exponent_bits": str, "mantissa_bits": str}  # fmt: skip
-    for name, show in render.items():
+    for name in ("feature_group_count", "batch_group_count", "delta", "channel_id", "exponent_bits", "mantissa_bits"):
         if getattr(m, name):
-            yield name, show(getattr(m, name))
+            yield name, str(getattr(m, name))
     for name in ("is_stable", "indices_are_sorted", "unique_indices", "use_global_device_ids",
                  "custom_call_has_side_effect"):  # fmt: skip
         if getattr(m, name):

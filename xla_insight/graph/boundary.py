@@ -64,7 +64,9 @@ def compare_outputs(before: Form, after: Form, alignment: Alignment) -> OutputsC
     mapped = [alignment.to_after[node] for node in ours]
     left = _minus(mapped, theirs)
     right = _minus(theirs, mapped)
-    common = [[node for i, node in enumerate(nodes) if i not in gone] for nodes, gone in ((mapped, left), (theirs, right))]
+    common = [
+        [node for i, node in enumerate(nodes) if i not in gone] for nodes, gone in ((mapped, left), (theirs, right))
+    ]
     return OutputsChange(
         len(ours), len(theirs), tuple(right), tuple(left), common[0] != common[1],
         tuple(after.instruction(theirs[i]).shape for i in right),

@@ -29,8 +29,8 @@ class Fingerprints(NamedTuple):
 class Form:
     """One computation in canonical form. Nodes are numbered in topological order (operands before users).
 
-    ``positions[node]`` is the position of the instruction that stands for the node, ``node_of[position]`` the node of an
-    instruction (-1: dead). ``kinds[node]`` indexes ``kind_table``. Parameters are nodes even when unused.
+    ``positions[node]`` is the position of the instruction that stands for the node, ``node_of[position]`` the node of
+    an instruction (-1: dead). ``kinds[node]`` indexes ``kind_table``. Parameters are nodes even when unused.
     """
 
     computation: Computation

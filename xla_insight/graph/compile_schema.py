@@ -7,6 +7,7 @@ a test compares its output with the checked-in file.
 from __future__ import annotations
 
 import base64
+import importlib
 import tempfile
 import textwrap
 from pathlib import Path
@@ -24,7 +25,8 @@ DESCRIPTOR = (
 def compiled() -> str:
     """The text of ``hlo_descriptor.py`` for the present ``hlo.proto``. Raises RuntimeError when protoc refuses it."""
     from google.protobuf import descriptor_pb2
-    from grpc_tools import protoc
+
+    protoc = importlib.import_module("grpc_tools.protoc")
 
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "descriptor.pb"

@@ -25,7 +25,7 @@ from xla_insight.graph.differences import Difference, DifferenceKind, DimensionM
 from xla_insight.graph.judge import Candidate, Judgement, judge
 from xla_insight.graph.model import Graph, Parameter
 from xla_insight.graph.moves import dimension_moves
-from xla_insight.graph.parameters import pair_parameters
+from xla_insight.graph.parameters import pair_by_number, pair_parameters
 from xla_insight.graph.roots import Describer, choose_bases, first_of_groups, group_operations, is_derived, spot
 from xla_insight.graph.scalars import scalar_changes, scalar_stack, special_constants
 from xla_insight.graph.tokens import Erase
@@ -65,15 +65,17 @@ def compare(before: Prepared, after: Prepared) -> GraphDiff:
     return _Comparison(before, after).result()
 
 
-def _pair(before: Prepared, after: Prepared, *, same: bool) -> tuple[tuple[Form, Form], list[tuple[int, int]], Alignment]:
+def _pair(
+    before: Prepared, after: Prepared, *, same: bool
+) -> tuple[tuple[Form, Form], list[tuple[int, int]], Alignment]:
     """The forms to compare, pairs of parameter nodes, and the alignment: in order when possible."""
     merged = (before.merged, after.merged)
-    parameters = pair_parameters(*merged)
+    parameters = pair_by_number(*merged) if same else pair_parameters(*merged)
     in_place = same or (
         len(parameters) == len(before.graph.parameters) == len(after.graph.parameters)
         and all(merged[0].instruction(x).number == merged[1].instruction(y).number for x, y in parameters)
     )
-    # Equal constants of one line are one node; comparing them apart first keeps "2 became 3" from merging with another 3.
+    # Equal constants of one line are one node: when "2 became 3" beside another 3, only the plain forms stay alike.
     for forms in (merged, None) if same else (None, merged):
         left, right = forms or (before.plain, after.plain)
         if in_place and same_structure(left, right):
@@ -151,15 +153,15 @@ class _Comparison:
             (0, DifferenceKind.REMOVED, self.judgement.removed),
         ):
             for form, node, order in first_of_groups(nodes):
-                ends = (None, node) if side else (node, None)
-                candidates.append(Candidate(order, (kind,), (form, form), *ends, inputs_equal=True))
+                ends = (None if side else node, node if side else None)
+                candidates.append(Candidate(order, (kind,), (form, form), ends[0], ends[1], inputs_equal=True))
         candidates.sort(key=lambda candidate: candidate.order)
         roots = [describer.describe(candidate) for candidate in candidates[:MAX_ROOTS]]
         if any(not change.is_literal_change for change in self.scalars):
             first = self.scalars[0]
-            texts = (first.before, first.after)
-            kinds = (DifferenceKind.SCALAR,)
-            roots.insert(0, Difference(kinds, None, first.consumer, *texts, scalar_stack(first)))
+            scalar = (DifferenceKind.SCALAR,)
+            stack = scalar_stack(first)
+            roots.insert(0, Difference(scalar, None, first.consumer, first.before, first.after, stack))
         for side, kind, parameters in (
             (1, DifferenceKind.PARAMETER_ADDED, self.added),
             (0, DifferenceKind.PARAMETER_REMOVED, self.removed),
@@ -170,8 +172,8 @@ class _Comparison:
             roots.append(Difference((DifferenceKind.PARAMETER_ORDER,), None, None, orders[0], orders[1]))
         if self.outputs.added or self.outputs.removed or self.outputs.reordered:
             counts = [f"{count} outputs" for count in (self.outputs.before_count, self.outputs.after_count)]
-            ends = (spot(forms[0], forms[0].root), spot(forms[1], forms[1].root))
-            roots.append(Difference((DifferenceKind.OUTPUTS,), *ends, counts[0], counts[1]))
+            results = (spot(forms[0], forms[0].root), spot(forms[1], forms[1].root))
+            roots.append(Difference((DifferenceKind.OUTPUTS,), *results, counts[0], counts[1]))
         return roots
 
     def _moves(self) -> tuple[DimensionMove, ...]:
@@ -188,13 +190,13 @@ class _Comparison:
                           and move not in places and self.explained.explainer.number(*move))
             for move, count in counts.items()
         ]  # fmt: skip
-        return tuple(sorted(found, key=lambda m: (m.derived, not m.parameters, -m.count, m.before, m.after))[:MAX_MOVES])
+        return tuple(
+            sorted(found, key=lambda m: (m.derived, not m.parameters, -m.count, m.before, m.after))[:MAX_MOVES]
+        )
 
     def _move_counts(self) -> Counter[tuple[int, int]]:
         left, right = self.forms
-        pairs = Counter(
-            (left.kinds[x], right.kinds[y]) for x, y in enumerate(self.alignment.to_after) if y != UNPAIRED
-        )
+        pairs = Counter((left.kinds[x], right.kinds[y]) for x, y in enumerate(self.alignment.to_after) if y != UNPAIRED)
         counts: Counter[tuple[int, int]] = Counter()
         for (x, y), count in pairs.items():
             before, after = left.kind_table[x].shape, right.kind_table[y].shape
@@ -225,7 +227,9 @@ class _Comparison:
 
     def _positions(self) -> tuple[tuple[int, int], ...]:
         left, right = self.forms
-        return tuple((left.positions[x], right.positions[y]) for y, x in enumerate(self.alignment.to_before) if x != UNPAIRED)
+        return tuple(
+            (left.positions[x], right.positions[y]) for y, x in enumerate(self.alignment.to_before) if x != UNPAIRED
+        )
 
 
 def _is_shape_only(kinds: tuple[DifferenceKind, ...]) -> bool:
@@ -234,9 +238,10 @@ def _is_shape_only(kinds: tuple[DifferenceKind, ...]) -> bool:
 
 def _of_parameter(kind: DifferenceKind, side: int, form: Form, parameter: Parameter) -> Difference:
     place = Spot(form.computation.name, parameter.position, form.computation.instructions[parameter.position])
-    ends = (None, place) if side else (place, None)
-    texts = ("", str(parameter.shape)) if side else (str(parameter.shape), "")
-    return Difference((kind,), *ends, *texts, parameter.metadata.stack)
+    text = str(parameter.shape)
+    if side:
+        return Difference((kind,), None, place, "", text, parameter.metadata.stack)
+    return Difference((kind,), place, None, text, "", parameter.metadata.stack)
 
 
 def _choose(roots: list[Difference]) -> Difference | None:
@@ -251,7 +256,9 @@ def _choose(roots: list[Difference]) -> Difference | None:
 def _is_input_change(root: Difference) -> bool:
     spot = root.after or root.before
     paired = root.before is not None and root.after is not None
-    return root.kind is DifferenceKind.SCALAR or (paired and spot is not None and spot.instruction.opcode == "parameter")
+    return root.kind is DifferenceKind.SCALAR or (
+        paired and spot is not None and spot.instruction.opcode == "parameter"
+    )
 
 
 def _is_telling(root: Difference) -> bool:

@@ -103,8 +103,10 @@ class _Reader:
                 drafts[header.group(2)] = self._computation(header.group(2), block)
                 entry = header.group(2) if header.group(1) else entry
                 block = None
+            elif block and (" = " not in line or block[-1].endswith(",")):
+                block[-1] += " " + line.strip()  # newer printers wrap long instructions
             elif " = " in line:
-                block.append(line)
+                block.append(line.rstrip())
         if not drafts:
             raise ValueError("no computation in it")
         return assemble(self.name, "hlo_text", drafts, entry or list(drafts)[-1], self.extras)
@@ -254,9 +256,15 @@ def _frame_tables(lines: list[str]) -> dict[int, tuple[Frame, ...]]:
 
     files, functions = tables["FileNames"], tables["FunctionNames"]
     known = {
-        number: Frame(files.get(f.get("file_name_id", 0), ""), f.get("line", 0), functions.get(f.get("function_name_id", 0), ""))
+        number: Frame(
+            files.get(f.get("file_name_id", 0), ""), f.get("line", 0), functions.get(f.get("function_name_id", 0), "")
+        )
         for number, f in ((number, fields(text)) for number, text in tables["FileLocations"].items())
     }
     locations = [known.get(number, Frame("", 0)) for number in range(1, len(known) + 1)]
     links = [fields(tables["StackFrames"].get(number, "")) for number in range(1, len(tables["StackFrames"]) + 1)]
-    return chain_frames([(f.get("file_location_id", 0), f.get("parent_frame_id", 0)) for f in links], locations)
+    parents = [f.get("parent_frame_id", 0) for f in links]
+    # The printer writes parents one too high: a frame without parent is its own.
+    shift = int(0 not in parents and any(parent == number for number, parent in enumerate(parents, 1)))
+    pairs = [(f.get("file_location_id", 0), parent - shift) for f, parent in zip(links, parents, strict=True)]
+    return chain_frames(pairs, locations)

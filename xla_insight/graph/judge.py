@@ -14,6 +14,7 @@ from xla_insight.graph.align import UNPAIRED, Alignment, align, align_in_order, 
 from xla_insight.graph.canonical import Form
 from xla_insight.graph.differences import DifferenceKind
 from xla_insight.graph.model import Shape
+from xla_insight.graph.parameters import pair_by_number
 from xla_insight.graph.tokens import Erase, Kind
 
 MAX_CALLED = 50
@@ -77,7 +78,7 @@ class _Walk:
             own = self._own(partner, node)
             wired = [to_after[o] for o in before.operands[partner]] == list(inputs)
             if not own and wired:
-                dirty[node] = any([dirty[o] for o in inputs])
+                dirty[node] = True in [dirty[o] for o in inputs]
                 found.follows += dirty[node]
                 continue
             dirty[node] = True
@@ -107,7 +108,13 @@ class _Walk:
         return True
 
     def _add(
-        self, order: tuple[float, ...], kinds: tuple[DifferenceKind, ...], partner: int, node: int, *, inputs_equal: bool
+        self,
+        order: tuple[float, ...],
+        kinds: tuple[DifferenceKind, ...],
+        partner: int,
+        node: int,
+        *,
+        inputs_equal: bool,
     ) -> None:
         self.found.candidates.append(Candidate(order, kinds, (self.before, self.after), partner, node, inputs_equal))
 
@@ -189,13 +196,7 @@ def align_called(before: Form, after: Form) -> Alignment:
     """Align two called computations: their parameters correspond by number."""
     if same_structure(before, after):
         return align_in_order(before, after)
-    numbers = {after.instruction(n).number: n for n in range(len(after)) if after.instruction(n).number >= 0}
-    pairs = [
-        (node, numbers[before.instruction(node).number])
-        for node in range(len(before))
-        if before.instruction(node).number in numbers
-    ]
-    return align(before, after, pairs)
+    return align(before, after, pair_by_number(before, after))
 
 
 def _dtypes(shape: Shape) -> tuple[object, ...]:

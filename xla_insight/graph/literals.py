@@ -98,12 +98,7 @@ def _short(value: Any) -> float | int | bool | complex:
 def _show(value: float | int | bool | complex) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) and value == int_or_nan(value) else str(value)
-
-
-def int_or_nan(value: float) -> float:
-    """The integer a float stands for, else NaN (which equals nothing)."""
-    return float(int(value)) if value == value and abs(value) < 1e15 and value == int(value) else float("nan")
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else str(value)
 
 
 def _digest(dtype: str, data: bytes) -> bytes:

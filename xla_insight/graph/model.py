@@ -50,7 +50,9 @@ class Shape(NamedTuple):
         if self.dtype in ("token", "opaque"):
             return self.dtype + "[]"
         bounded = self.dynamic or (False,) * len(self.dims)
-        return f"{self.dtype}[{','.join(('<=' if b else '') + str(d) for d, b in zip(self.dims, bounded, strict=False))}]"
+        return (
+            f"{self.dtype}[{','.join(('<=' if b else '') + str(d) for d, b in zip(self.dims, bounded, strict=False))}]"
+        )
 
 
 class Metadata(NamedTuple):

@@ -48,6 +48,16 @@ def pair_parameters(before: Form, after: Form) -> Pairs:
     return pairs
 
 
+def pair_by_number(before: Form, after: Form) -> Pairs:
+    """Pairs of parameter nodes of equal number."""
+    numbers = {after.instruction(n).number: n for n in range(len(after)) if after.instruction(n).number >= 0}
+    return [
+        (node, numbers[before.instruction(node).number])
+        for node in range(len(before))
+        if before.instruction(node).number in numbers
+    ]
+
+
 # (what must be equal, or None when the evidence does not apply to an input; whether groups of unequal size are paired)
 _ORDER: tuple[tuple[Callable[[_Input], Hashable | None], bool], ...] = (
     (lambda i: (i.stack, i.rank) if i.stack else None, False),
@@ -87,11 +97,16 @@ def _pair_group(ours: list[_Input], theirs: list[_Input]) -> list[tuple[_Input, 
         keys.append(lambda i: i.shape)
     elif len(ours) != len(theirs):
         keys += [lambda i: (i.usage, i.shape), lambda i: i.usage]
-    for key in [*keys, lambda _: 0]:
+    keys.append(lambda _: 0)
+    for key in keys:
         waiting: dict[Hashable, list[_Input]] = defaultdict(list)
         for j in reversed(theirs):
             waiting[key(j)].append(j)
-        found = [(i, waiting[key(i)].pop()) for i in ours if waiting.get(key(i))]
+        found: list[tuple[_Input, _Input]] = []
+        for i in ours:
+            alike = waiting.get(key(i))
+            if alike:
+                found.append((i, alike.pop()))
         result += found
         done = ({i.node for i, _ in found}, {j.node for _, j in found})
         ours = [i for i in ours if i.node not in done[0]]

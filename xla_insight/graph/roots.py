@@ -53,13 +53,17 @@ def is_derived(candidate: Candidate, explained: Explained) -> bool:
     after = candidate.forms[1].instruction(candidate.after)
     if before.opcode == "parameter":
         return False
-    reasons = {
-        DifferenceKind.SHAPE: lambda: explainer.shapes(before.shape, after.shape),
-        DifferenceKind.LITERAL: lambda: explainer.literals(before.literal, after.literal),
-        DifferenceKind.ATTRIBUTE: lambda: explainer.attributes(before.attributes, after.attributes),
-        DifferenceKind.LAYOUT: lambda: True,
-    }
-    return all(kind in reasons and reasons[kind]() for kind in candidate.kinds)
+    return all(_explains(explainer, kind, before, after) for kind in candidate.kinds)
+
+
+def _explains(explainer: Explainer, kind: DifferenceKind, before: Instruction, after: Instruction) -> bool:
+    if kind is DifferenceKind.SHAPE:
+        return explainer.shapes(before.shape, after.shape)
+    if kind is DifferenceKind.LITERAL:
+        return explainer.literals(before.literal, after.literal)
+    if kind is DifferenceKind.ATTRIBUTE:
+        return explainer.attributes(before.attributes, after.attributes)
+    return kind is DifferenceKind.LAYOUT
 
 
 def _instruction(candidate: Candidate) -> Instruction:
@@ -85,9 +89,9 @@ class Describer:
         """The difference that a candidate stands for."""
         left = None if candidate.before is None else spot(candidate.forms[0], candidate.before)
         right = None if candidate.after is None else spot(candidate.forms[1], candidate.after)
-        texts = _texts(candidate.kinds, left, right)
+        before_text, after_text = _texts(candidate.kinds, left, right)
         stack, inferred = self.stack(candidate)
-        return Difference(candidate.kinds, left, right, *texts, stack, inferred)
+        return Difference(candidate.kinds, left, right, before_text, after_text, stack, inferred)
 
     def stack(self, candidate: Candidate) -> tuple[tuple[Frame, ...], bool]:
         """(stack, inferred): the later instruction's own, else its partner's, else that of the first user with one."""

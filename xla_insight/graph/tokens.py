@@ -72,7 +72,9 @@ def kind_token(kind: Kind, erase: Erase, called: tuple[int, ...]) -> int:
     ):
         return SCALAR_TOKEN
     literal = b"" if kind.literal is None or erase & Erase.CONSTANTS else kind.literal.digest
-    return stable(kind.opcode, shape_token(shape, erase), _attributes(kind.attributes, erase), literal, called, kind.number)
+    return stable(
+        kind.opcode, shape_token(shape, erase), _attributes(kind.attributes, erase), literal, called, kind.number
+    )
 
 
 @lru_cache(maxsize=65536)
