@@ -24,7 +24,7 @@ _API_VERSIONS = ("API_VERSION_UNSPECIFIED", "API_VERSION_ORIGINAL", "API_VERSION
 
 # Named computations and places stand elsewhere in the model; replication and scheduling notes are no computation.
 CALLED_NAMES = frozenset({"to_apply", "calls", "condition", "body", "branch_computations", "true_computation",
-                          "false_computation", "called_computations", "select", "scatter", "async_wrapped"})  # fmt: skip
+                          "false_computation", "called_computations", "select", "scatter"})  # fmt: skip
 _DROPPED_NAMES = CALLED_NAMES | {"metadata", "sharding", "control-predecessors", "parameter_replication", "origin",
                                  "statistics", "original_value"}  # fmt: skip
 _DEFAULTS = frozenset({("feature_group_count", "1"), ("batch_group_count", "1"), ("is_stable", "false"),

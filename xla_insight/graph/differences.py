@@ -162,9 +162,9 @@ class OutputsChange:
 class Sizes:
     """Numbers of nodes in canonical form (entry computation), and how many of them are found in the other graph.
 
-    ``exact`` counts nodes whose whole subtree is equal in both, ``paired`` all pairs (in the forms compared, where equal
-    constants may stay apart). ``shared_operations`` is how many (opcode, framework operation, line) both have, counted
-    as a multiset and regardless of structure.
+    ``exact`` counts nodes whose whole subtree is equal in both, ``paired`` all pairs (in the forms compared, where
+    equal constants may stay apart). ``shared_operations`` is how many (opcode, framework operation, line) both have,
+    counted as a multiset and regardless of structure.
     """
 
     before: int

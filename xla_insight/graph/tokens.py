@@ -112,6 +112,23 @@ def local_token(opcode: str, dtype: str, origin: int) -> int:
     return stable(opcode, dtype, origin)
 
 
+def exact_token(instruction: Instruction) -> int:
+    """Token of everything but operands, called computations and origin."""
+    digest = instruction.literal.digest if instruction.literal else b""
+    parts = (_word(instruction.opcode), shape_token(instruction.shape, Erase.NOTHING), int.from_bytes(digest, "little"))
+    return hash((*parts, _attributes_token(instruction.attributes)))
+
+
+@lru_cache(maxsize=4096)
+def _word(text: str) -> int:
+    return stable(text)
+
+
+@lru_cache(maxsize=16384)
+def _attributes_token(attributes: Attributes) -> int:
+    return stable(attributes)
+
+
 def has_side_effect(instruction: Instruction) -> bool:
     """Whether an instruction matters although nothing uses its value."""
     return instruction.opcode in SIDE_EFFECTS or instruction.attributes.get("custom_call_has_side_effect") == "true"
