@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from xla_insight.graph.canonical import Form
 from xla_insight.graph.sequences import common_pairs
-from xla_insight.graph.tokens import Erase, local_token, shape_token, stable, stack_token
+from xla_insight.graph.tokens import Erase, local_token, shape_token, stable
 
 UNPAIRED = -1
 
@@ -57,17 +57,10 @@ def align(before: Form, after: Form, parameters: list[tuple[int, int]]) -> Align
         result.pair(ours, theirs)
     labels = _labels(before, after, parameters)
     _pair_equal(before, after, labels, result)
-    both_have_stacks = _has_stacks(before) and _has_stacks(after)
-    structure = [_relabelled(form, Erase.STRUCTURE, own) for form, own in zip((before, after), labels, strict=True)]
-    origins = [_origins(form, with_stack=both_have_stacks) for form in (before, after)]
-    _pair_sequences(before, after, lambda side, node: hash((structure[side][node], origins[side][node])), result)
-    forms = (before, after)
-    _pair_sequences(
-        before, after, lambda side, node: _local(forms[side], node, origins[side][node], typed=True), result
-    )
-    _pair_sequences(
-        before, after, lambda side, node: _local(forms[side], node, origins[side][node], typed=False), result
-    )
+    with_stack = _has_stacks(before) and _has_stacks(after)
+    sides = [_Side(form, own, with_stack=with_stack) for form, own in zip((before, after), labels, strict=True)]
+    for token in (_Side.structure_tokens, _Side.typed_tokens, _Side.untyped_tokens):
+        _pair_sequences(sides, token, result)
     if before.instruction(before.root).opcode == after.instruction(after.root).opcode:
         _repair_root(before, after, result)
     return result
@@ -87,72 +80,87 @@ def _labels(before: Form, after: Form, parameters: list[tuple[int, int]]) -> tup
     ours = {node: stable("parameter", index) for index, (node, _) in enumerate(parameters)}
     theirs = {node: stable("parameter", index) for index, (_, node) in enumerate(parameters)}
     for side, form, known in ((0, before, ours), (1, after, theirs)):
-        for node in range(len(form)):
-            if form.instruction(node).opcode == "parameter":
-                known.setdefault(node, stable("unpaired parameter", side, node))
+        for node, _ in form.parameters:
+            known.setdefault(node, stable("unpaired parameter", side, node))
     return ours, theirs
 
 
-def _relabelled(form: Form, erase: Erase, labels: dict[int, int]) -> list[int]:
+def _relabelled(form: Form, erase: int, labels: dict[int, int]) -> list[int]:
     """Merkle hashes in which parameters count by their pair, not by their number."""
+    tokens = form.tokens(erase)
+    for node, label in labels.items():
+        tokens[node] = hash((label, shape_token(form.kind_table[form.kinds[node]].shape, erase)))
     hashes: list[int] = []
-    for node, (token, operands) in enumerate(zip(form.tokens(erase), form.operands, strict=True)):
-        label = labels.get(node)
-        if label is not None:
-            hashes.append(hash((label, shape_token(form.instruction(node).shape, erase))))
-        else:
-            hashes.append(hash((token, *[hashes[o] for o in operands])))
+    for token, operands in zip(tokens, form.operands, strict=True):
+        hashes.append(hash((token, *[hashes[o] for o in operands])))
     return hashes
 
 
 def _pair_equal(before: Form, after: Form, labels: tuple[dict[int, int], dict[int, int]], result: Alignment) -> None:
     """Pair nodes whose whole subtrees are equal; among equal constants, those of the same line first."""
-    hashes = [_relabelled(form, Erase.NOTHING, own) for form, own in zip((before, after), labels, strict=True)]
-    for node, partner in enumerate(result.to_after):
-        if partner != UNPAIRED and hashes[0][node] == hashes[1][partner]:
+    ours, theirs = (_relabelled(form, Erase.NOTHING, own) for form, own in zip((before, after), labels, strict=True))
+    for node in labels[0]:
+        partner = result.to_after[node]
+        if partner != UNPAIRED and ours[node] == theirs[partner]:
             result.exact.add(node)
-    for with_line in (True, False):
-        waiting: dict[tuple[int, int], list[int]] = defaultdict(list)
+    with_lines = [
+        [value ^ line for value, line in zip(hashes, form.lines, strict=True)]
+        for hashes, form in ((ours, before), (theirs, after))
+    ]
+    for left, right in (with_lines, (ours, theirs)):
+        waiting: dict[int, list[int]] = defaultdict(list)
         for node in range(len(after) - 1, -1, -1):
             if result.to_before[node] == UNPAIRED:
-                waiting[hashes[1][node], _line(after, node) if with_line else 0].append(node)
-        for node in range(len(before)):
-            key = (hashes[0][node], _line(before, node) if with_line else 0)
-            if result.to_after[node] == UNPAIRED and waiting.get(key):
-                result.pair(node, waiting[key].pop())
+                waiting[right[node]].append(node)
+        for node, value in enumerate(left):
+            if result.to_after[node] == UNPAIRED and waiting.get(value):
+                result.pair(node, waiting[value].pop())
                 result.exact.add(node)
 
 
-def _line(form: Form, node: int) -> int:
-    instruction = form.instruction(node)
-    return stack_token(instruction.metadata.stack) if instruction.opcode == "constant" else 0
+class _Side:
+    """Tokens of one graph for pairing as sequences, made for the nodes that are left."""
+
+    def __init__(self, form: Form, labels: dict[int, int], *, with_stack: bool) -> None:
+        self.form = form
+        self.labels = labels
+        # When one side knows no lines, only the framework operation tells where a node comes from.
+        self.origins = form.origins if with_stack else _operations(form)
+
+    def structure_tokens(self, nodes: list[int]) -> list[int]:
+        """Subtree without shapes, constants and attributes, and origin."""
+        hashes = _relabelled(self.form, Erase.STRUCTURE, self.labels)
+        return [hash((hashes[node], self.origins[node])) for node in nodes]
+
+    def typed_tokens(self, nodes: list[int]) -> list[int]:
+        """Opcode, element type and origin."""
+        return self._local(nodes, [(kind.opcode, kind.shape.dtype) for kind in self.form.kind_table])
+
+    def untyped_tokens(self, nodes: list[int]) -> list[int]:
+        """Opcode and origin."""
+        return self._local(nodes, [(kind.opcode, "") for kind in self.form.kind_table])
+
+    def _local(self, nodes: list[int], kinds: list[tuple[str, str]]) -> list[int]:
+        return [local_token(*kinds[self.form.kinds[node]], self.origins[node]) for node in nodes]
 
 
-def _pair_sequences(
-    before: Form, after: Form, token: Callable[[int, int], int], result: Alignment
-) -> None:  # fmt: skip
+def _pair_sequences(sides: list[_Side], token: Callable[[_Side, list[int]], list[int]], result: Alignment) -> None:
     """Pair what is left by a longest common subsequence of tokens (parameters are settled elsewhere)."""
     rest = [
-        [node for node, partner in enumerate(partners) if partner == UNPAIRED and form.instruction(node).number < 0]
-        for form, partners in ((before, result.to_after), (after, result.to_before))
+        [node for node, partner in enumerate(partners) if partner == UNPAIRED and node not in side.labels]
+        for side, partners in zip(sides, (result.to_after, result.to_before), strict=True)
     ]
     if rest[0] and rest[1]:
-        tokens = [[token(side, node) for node in nodes] for side, nodes in enumerate(rest)]
+        tokens = [token(side, nodes) for side, nodes in zip(sides, rest, strict=True)]
         for i, j in common_pairs(tokens[0], tokens[1]):
             result.pair(rest[0][i], rest[1][j])
 
 
 def _has_stacks(form: Form) -> bool:
-    return any(form.instruction(node).metadata.stack for node in range(len(form)))
+    return any(instruction.metadata.stack for instruction in form.computation.instructions)
 
 
-def _origins(form: Form, *, with_stack: bool) -> list[int]:
-    """Origin of each node; without stacks only the framework operation, when one side knows no lines."""
-    if with_stack:
-        return form.origins
-    return [stable(form.instruction(node).metadata.op_type) for node in range(len(form))]
-
-
-def _local(form: Form, node: int, origin: int, *, typed: bool) -> int:
-    instruction = form.instruction(node)
-    return local_token(instruction.opcode, instruction.shape.dtype if typed else "", origin)
+def _operations(form: Form) -> list[int]:
+    words = [form.computation.instructions[position].metadata.op_type for position in form.positions]
+    known = {word: stable(word) for word in set(words)}
+    return [known[word] for word in words]

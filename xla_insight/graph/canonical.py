@@ -30,7 +30,8 @@ class Form:
     """One computation in canonical form. Nodes are numbered in topological order (operands before users).
 
     ``positions[node]`` is the position of the instruction that stands for the node, ``node_of[position]`` the node of
-    an instruction (-1: dead). ``kinds[node]`` indexes ``kind_table``. Parameters are nodes even when unused.
+    an instruction (-1: dead). ``kinds[node]`` indexes ``kind_table``; ``lines[node]`` is the stack token of a
+    constant (0 for others). Parameters are nodes even when unused.
     """
 
     computation: Computation
@@ -39,10 +40,11 @@ class Form:
     operands: list[tuple[int, ...]]
     positions: list[int]
     node_of: list[int]
+    lines: list[int]
     root: int
     effects: tuple[int, ...]
     classes: ComputationClasses
-    _hashes: dict[Erase, list[int]] = field(default_factory=dict)
+    _hashes: dict[int, list[int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -51,7 +53,7 @@ class Form:
         """The instruction that stands for a node."""
         return self.computation.instructions[self.positions[node]]
 
-    def tokens(self, erase: Erase) -> list[int]:
+    def tokens(self, erase: int) -> list[int]:
         """Token of each node without its operands."""
         kinds = self._without_scalars() if erase & Erase.SCALARS else self.kind_table
         table = [kind_token(k, erase, tuple(self.classes.hash_of(c, erase) for c in k.called)) for k in kinds]
@@ -63,7 +65,7 @@ class Form:
         ranks = {number: rank for rank, number in enumerate(numbers)}
         return [kind._replace(number=ranks.get(kind.number, kind.number)) for kind in self.kind_table]
 
-    def hashes(self, erase: Erase = Erase.NOTHING) -> list[int]:
+    def hashes(self, erase: int = Erase.NOTHING) -> list[int]:
         """Merkle hash of each node: its token and the hashes of its operands."""
         found = self._hashes.get(erase)
         if found is None:
@@ -72,6 +74,12 @@ class Form:
                 found.append(hash((token, *[found[o] for o in operands])))
             self._hashes[erase] = found
         return found
+
+    @cached_property
+    def parameters(self) -> list[tuple[int, int]]:
+        """(node, parameter number) of all inputs, in order of nodes."""
+        numbers = [kind.number for kind in self.kind_table]
+        return [(node, numbers[kind]) for node, kind in enumerate(self.kinds) if numbers[kind] >= 0]
 
     @cached_property
     def origins(self) -> list[int]:
@@ -86,15 +94,13 @@ class Form:
             result.append(token)
         return result
 
-    def fingerprint(self, erase: Erase = Erase.NOTHING) -> int:
+    def fingerprint(self, erase: int = Erase.NOTHING) -> int:
         """Hash of the whole computation: its result, its parameters and its side effects."""
         hashes = self.hashes(erase)
-        instructions = self.computation.instructions
         parameters = [
-            (instructions[position].number, hashes[node])
-            for node, position in enumerate(self.positions)
-            if instructions[position].opcode == "parameter"
-            and not (erase & Erase.SCALARS and instructions[position].shape.is_scalar)
+            (number, hashes[node])
+            for node, number in self.parameters
+            if not (erase & Erase.SCALARS and self.kind_table[self.kinds[node]].shape.is_scalar)
         ]
         ordered = [value for _, value in sorted(parameters)]
         return hash((hashes[self.root], *ordered, *[hashes[node] for node in self.effects]))
@@ -107,7 +113,7 @@ class ComputationClasses:
         self.class_of: list[int] = []
         self.forms: list[Form] = []
         self._by_hash: dict[int, int] = {}
-        self._hashes: dict[tuple[int, Erase], int] = {}
+        self._hashes: dict[tuple[int, int], int] = {}
 
     def add(self, form: Form) -> None:
         """Register the next computation (callees first)."""
@@ -118,7 +124,7 @@ class ComputationClasses:
             self.forms.append(form)
         self.class_of.append(found)
 
-    def hash_of(self, number: int, erase: Erase) -> int:
+    def hash_of(self, number: int, erase: int) -> int:
         """Hash of a class with some facts left out. Scalars inside called computations always count."""
         erase &= ~Erase.SCALARS
         found = self._hashes.get((number, erase))
@@ -127,15 +133,28 @@ class ComputationClasses:
         return found
 
 
-def canonicalize(graph: Graph, *, merge: bool = True) -> Form:
-    """The canonical form of the entry computation; its ``classes`` hold the called ones.
+class Canonicalizer:
+    """Makes the forms of one graph; what they share is made once."""
 
-    With ``merge`` False, equal instructions stay apart and only dead ones are dropped.
-    """
-    classes = ComputationClasses()
-    for computation in graph.computations[:-1]:
-        classes.add(_form(computation, classes, merge=True))
-    return _form(graph.entry, classes, merge=merge)
+    def __init__(self, graph: Graph) -> None:
+        self.classes = ComputationClasses()
+        for computation in graph.computations[:-1]:
+            self.classes.add(_Draft(computation, self.classes).form(merge=True))
+        self._entry = _Draft(graph.entry, self.classes)
+
+    @property
+    def live_count(self) -> int:
+        """Number of instructions of the entry computation that matter."""
+        return self._entry.live.count(True)
+
+    def form(self, *, merge: bool = True) -> Form:
+        """The canonical form of the entry computation. With ``merge`` False equal instructions stay apart."""
+        return self._entry.form(merge=merge)
+
+
+def canonicalize(graph: Graph) -> Form:
+    """The canonical form of the entry computation; its ``classes`` hold the called ones."""
+    return Canonicalizer(graph).form()
 
 
 def fingerprints(graph: Graph) -> Fingerprints:
@@ -150,50 +169,58 @@ def fingerprints(graph: Graph) -> Fingerprints:
     )
 
 
-def _form(computation: Computation, classes: ComputationClasses, *, merge: bool) -> Form:
-    instructions = computation.instructions
-    live = _live(computation)
-    numbers = _kind_numbers(instructions, classes)
-    kinds: list[int] = []
-    operands: list[tuple[int, ...]] = []
-    positions: list[int] = []
-    node_of = [-1] * len(instructions)
-    merged: dict[tuple[int, int, tuple[int, ...]], int] = {}
-    for position, instruction in enumerate(instructions):
-        if not live[position]:
-            continue
-        inputs = tuple([node_of[o] for o in instruction.operands])
-        # The line of a constant tells what it is for, so constants are one only when their stacks are.
-        place = stack_token(instruction.metadata.stack) if instruction.opcode == "constant" else 0
-        key = (numbers.of[position], place if merge else position + 1, inputs)
-        node = merged.setdefault(key, len(kinds))
-        node_of[position] = node
-        if node == len(kinds):
-            kinds.append(key[0])
-            operands.append(inputs)
-            positions.append(position)
-    effects = tuple(dict.fromkeys(node_of[p] for p, i in enumerate(instructions) if live[p] and has_side_effect(i)))
-    root = node_of[computation.root]
-    return Form(computation, numbers.table, kinds, operands, positions, node_of, root, effects, classes)
+class _Draft:
+    """One computation with its kinds numbered and its live instructions known."""
+
+    def __init__(self, computation: Computation, classes: ComputationClasses) -> None:
+        self.computation = computation
+        self.classes = classes
+        self.numbers, self.table = _kind_numbers(computation.instructions, classes)
+        effects = [has_side_effect(kind) for kind in self.table]
+        self.effects = [p for p, number in enumerate(self.numbers) if effects[number]]
+        self.live = self._live()
+
+    def form(self, *, merge: bool) -> Form:
+        instructions = self.computation.instructions
+        lines = {id(i.metadata): stack_token(i.metadata.stack) for i in instructions if i.opcode == "constant"}
+        kinds: list[int] = []
+        operands: list[tuple[int, ...]] = []
+        positions: list[int] = []
+        line_of: list[int] = []
+        node_of = [-1] * len(instructions)
+        merged: dict[tuple[int, int, tuple[int, ...]], int] = {}
+        for position, (instruction, number) in enumerate(zip(instructions, self.numbers, strict=True)):
+            if not self.live[position]:
+                continue
+            inputs = tuple([node_of[o] for o in instruction.operands])
+            # The line of a constant tells what it is for, so constants are one only when their stacks are.
+            line = lines[id(instruction.metadata)] if instruction.opcode == "constant" else 0
+            node = merged.setdefault((number, line, inputs), len(kinds)) if merge else len(kinds)
+            node_of[position] = node
+            if node == len(kinds):
+                kinds.append(number)
+                operands.append(inputs)
+                positions.append(position)
+                line_of.append(line)
+        effects = tuple(dict.fromkeys(node_of[position] for position in self.effects))
+        root = node_of[self.computation.root]
+        return Form(
+            self.computation, self.table, kinds, operands, positions, node_of, line_of, root, effects, self.classes
+        )
+
+    def _live(self) -> list[bool]:
+        live = [self.table[number].number >= 0 for number in self.numbers]
+        for position in [*self.effects, self.computation.root]:
+            live[position] = True
+        instructions = self.computation.instructions
+        for position in range(len(instructions) - 1, -1, -1):
+            if live[position]:
+                for operand in instructions[position].operands:
+                    live[operand] = True
+        return live
 
 
-def _live(computation: Computation) -> list[bool]:
-    instructions = computation.instructions
-    live = [i.opcode == "parameter" or has_side_effect(i) for i in instructions]
-    live[computation.root] = True
-    for position in range(len(instructions) - 1, -1, -1):
-        if live[position]:
-            for operand in instructions[position].operands:
-                live[operand] = True
-    return live
-
-
-class _KindNumbers(NamedTuple):
-    of: list[int]
-    table: list[Kind]
-
-
-def _kind_numbers(instructions: tuple[Instruction, ...], classes: ComputationClasses) -> _KindNumbers:
+def _kind_numbers(instructions: tuple[Instruction, ...], classes: ComputationClasses) -> tuple[list[int], list[Kind]]:
     """Small numbers for kinds. Shapes, attributes and literals are few objects, so most are told by identity."""
     by_identity: dict[tuple[object, ...], int] = {}
     by_value: dict[Kind, int] = {}
@@ -210,4 +237,4 @@ def _kind_numbers(instructions: tuple[Instruction, ...], classes: ComputationCla
             if number == len(table):
                 table.append(kind)
         of.append(number)
-    return _KindNumbers(of, table)
+    return of, table

@@ -7,7 +7,7 @@ alignment otherwise), judged, and collapsed to roots. Never says why a program d
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from functools import cached_property
 
 from xla_insight.graph.align import UNPAIRED, Alignment, align, align_in_order, same_structure
 from xla_insight.graph.boundary import (
@@ -20,39 +20,36 @@ from xla_insight.graph.boundary import (
     reordered_parameters,
     unpaired_parameters,
 )
-from xla_insight.graph.canonical import Form, canonicalize
+from xla_insight.graph.canonical import Canonicalizer, Form
 from xla_insight.graph.differences import Difference, DifferenceKind, DimensionMove, GraphDiff, Sizes, Spot
 from xla_insight.graph.judge import Candidate, Judgement, judge
 from xla_insight.graph.model import Graph, Parameter
 from xla_insight.graph.moves import dimension_moves
 from xla_insight.graph.parameters import pair_by_number, pair_parameters
 from xla_insight.graph.roots import Describer, choose_bases, first_of_groups, group_operations, is_derived, spot
-from xla_insight.graph.scalars import scalar_changes, scalar_stack, special_constants
-from xla_insight.graph.tokens import Erase
+from xla_insight.graph.scalars import equal_without_scalars, scalar_changes, scalar_stack, special_constants
 
 MAX_MOVES = 100
 MAX_ROOTS = 200
 
 
-@dataclass
 class Prepared:
-    """A graph with its canonical forms, made once and compared many times."""
+    """A graph with its canonical form, made once and compared many times."""
 
-    graph: Graph
-    merged: Form
-    _plain: Form | None = None
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.canonicalizer = Canonicalizer(graph)
+        self.merged = self.canonicalizer.form()
 
-    @property
+    @cached_property
     def plain(self) -> Form:
         """The form in which equal instructions stay apart."""
-        if self._plain is None:
-            self._plain = canonicalize(self.graph, merge=False)
-        return self._plain
+        return self.canonicalizer.form(merge=False)
 
 
 def prepare(graph: Graph) -> Prepared:
     """Canonical form of a graph, for ``compare``."""
-    return Prepared(graph, canonicalize(graph))
+    return Prepared(graph)
 
 
 def diff(before: Graph, after: Graph) -> GraphDiff:
@@ -70,17 +67,17 @@ def _pair(
 ) -> tuple[tuple[Form, Form], list[tuple[int, int]], Alignment]:
     """The forms to compare, pairs of parameter nodes, and the alignment: in order when possible."""
     merged = (before.merged, after.merged)
+    if same_structure(*merged):
+        return merged, pair_by_number(*merged), align_in_order(*merged)
     parameters = pair_by_number(*merged) if same else pair_parameters(*merged)
-    in_place = same or (
-        len(parameters) == len(before.graph.parameters) == len(after.graph.parameters)
-        and all(merged[0].instruction(x).number == merged[1].instruction(y).number for x, y in parameters)
+    in_place = len(parameters) == len(before.graph.parameters) == len(after.graph.parameters) and all(
+        merged[0].instruction(x).number == merged[1].instruction(y).number for x, y in parameters
     )
     # Equal constants of one line are one node: when "2 became 3" beside another 3, only the plain forms stay alike.
-    for forms in (merged, None) if same else (None, merged):
-        left, right = forms or (before.plain, after.plain)
-        if in_place and same_structure(left, right):
-            pairs = [(node, node) for node in range(len(left)) if left.instruction(node).number >= 0]
-            return (left, right), pairs, align_in_order(left, right)
+    if in_place and not same and before.canonicalizer.live_count == after.canonicalizer.live_count:
+        plain = (before.plain, after.plain)
+        if same_structure(*plain):
+            return plain, pair_by_number(*plain), align_in_order(*plain)
     return merged, parameters, align(*merged, parameters)
 
 
@@ -99,7 +96,7 @@ class _Comparison:
         self.judgement = Judgement() if self.same else judge(*self.forms, self.alignment)
         self.explained = choose_bases(self.judgement.candidates)
         self.own = [c for c in self.judgement.candidates if not is_derived(c, self.explained)]
-        self.same_scalars = not self.same and len({form.fingerprint(Erase.SCALARS) for form in self.merged}) == 1
+        self.same_scalars = not self.same and equal_without_scalars(*self.merged)
         numbers = {(x.number, y.number) for x, y in self.parameters}
         self.scalars = scalar_changes(*self.merged, numbers) if self.same_scalars else ()
 

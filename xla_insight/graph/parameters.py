@@ -50,12 +50,8 @@ def pair_parameters(before: Form, after: Form) -> Pairs:
 
 def pair_by_number(before: Form, after: Form) -> Pairs:
     """Pairs of parameter nodes of equal number."""
-    numbers = {after.instruction(n).number: n for n in range(len(after)) if after.instruction(n).number >= 0}
-    return [
-        (node, numbers[before.instruction(node).number])
-        for node in range(len(before))
-        if before.instruction(node).number in numbers
-    ]
+    numbers = {number: node for node, number in after.parameters}
+    return [(node, numbers[number]) for node, number in before.parameters if number in numbers]
 
 
 # (what must be equal, or None when the evidence does not apply to an input; whether groups of unequal size are paired)
@@ -119,22 +115,25 @@ def _inputs(form: Form) -> list[_Input]:
     tokens = form.tokens(Erase.STRUCTURE)
     contexts = [0] * len(form)
     usages = [0] * len(form)
-    found: list[_Input] = []
-    operands = form.operands
+    opcodes = [kind.opcode for kind in form.kind_table]
+    dtypes = [kind.shape.dtype for kind in form.kind_table]
+    # The result tuple says nothing about what its parts are.
+    result = form.root if opcodes[form.kinds[form.root]] == "tuple" else -1
     for node in range(len(form) - 1, -1, -1):
-        instruction = form.instruction(node)
-        if instruction.opcode == "parameter":
-            found.append(
-                _Input(node, instruction.number, instruction.shape, stack_token(instruction.metadata.stack),
-                       usages[node], contexts[node])
-            )  # fmt: skip
+        kind, inputs = form.kinds[node], form.operands[node]
+        if node == result:
+            for operand in inputs:
+                contexts[operand] += 1
             continue
-        # Sums make the order of users irrelevant; the result tuple says nothing about what its parts are.
-        is_result = node == form.root and instruction.opcode == "tuple"
         context = hash((tokens[node], contexts[node]))
-        usage = local_token(instruction.opcode, instruction.shape.dtype, form.origins[node])
-        for slot, operand in enumerate(operands[node]):
-            place = 0 if is_result else slot
-            contexts[operand] += hash((context, place)) if not is_result else 1
-            usages[operand] += hash((usage, place)) if not is_result else 1
+        usage = local_token(opcodes[kind], dtypes[kind], form.origins[node])
+        # Sums make the order of users irrelevant.
+        for slot, operand in enumerate(inputs):
+            contexts[operand] += hash((context, slot))
+            usages[operand] += hash((usage, slot))
+    found = []
+    for node, number in form.parameters:
+        instruction = form.instruction(node)
+        stack = stack_token(instruction.metadata.stack)
+        found.append(_Input(node, number, instruction.shape, stack, usages[node], contexts[node]))
     return sorted(found, key=lambda one: one.number)

@@ -16,6 +16,14 @@ from xla_insight.graph.tokens import Erase, is_special_scalar
 MAX_CHANGES = 20
 
 
+def equal_without_scalars(before: Form, after: Form) -> bool:
+    """Whether two forms are equal when scalar inputs and constants 0, 1 and -1 are taken for one thing."""
+    # Comparing the sets of tokens first spares most graphs the hashing.
+    if set(before.tokens(Erase.SCALARS)) != set(after.tokens(Erase.SCALARS)):
+        return False
+    return before.fingerprint(Erase.SCALARS) == after.fingerprint(Erase.SCALARS)
+
+
 def scalar_changes(before: Form, after: Form, paired_inputs: set[tuple[int, int]]) -> tuple[ScalarChange, ...]:
     """Changed scalars in order of first use, each once (at most 20). Both forms must be equal with scalars left out.
 

@@ -7,7 +7,6 @@ ones.
 
 from __future__ import annotations
 
-from enum import IntFlag
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -19,8 +18,8 @@ _SPECIAL_VALUES = (0, 1, -1)
 SIDE_EFFECTS = frozenset({"outfeed", "infeed", "send", "send-done", "recv", "recv-done"})
 
 
-class Erase(IntFlag):
-    """What a token or a hash leaves out.
+class Erase:
+    """What a token or a hash leaves out: a sum of bits (plain integers, because they are tested a million times).
 
     SHAPES: sizes of dimensions, and attributes that hold sizes (element type and rank stay). CONSTANTS: values of
     constants. ATTRIBUTES: all attributes. SCALARS: whether a scalar is a parameter or a constant 0, 1 or -1 (torch_xla
@@ -62,7 +61,7 @@ def is_special_scalar(literal: Literal | None, shape: Shape) -> bool:
     )  # fmt: skip
 
 
-def kind_token(kind: Kind, erase: Erase, called: tuple[int, ...]) -> int:
+def kind_token(kind: Kind, erase: int, called: tuple[int, ...]) -> int:
     """Token of one kind of instruction. ``called`` are hashes of the computations it calls, erased alike."""
     shape = kind.shape
     if (
@@ -71,14 +70,13 @@ def kind_token(kind: Kind, erase: Erase, called: tuple[int, ...]) -> int:
         and (kind.opcode == "parameter" or is_special_scalar(kind.literal, shape))
     ):
         return SCALAR_TOKEN
-    literal = b"" if kind.literal is None or erase & Erase.CONSTANTS else kind.literal.digest
-    return stable(
-        kind.opcode, shape_token(shape, erase), _attributes(kind.attributes, erase), literal, called, kind.number
-    )
+    digest = b"" if kind.literal is None or erase & Erase.CONSTANTS else kind.literal.digest
+    parts = (_word(kind.opcode), shape_token(shape, erase), _attributes_token(kind.attributes, erase))
+    return hash((*parts, int.from_bytes(digest, "little"), called, kind.number))
 
 
 @lru_cache(maxsize=65536)
-def shape_token(shape: Shape, erase: Erase) -> int:
+def shape_token(shape: Shape, erase: int) -> int:
     """Token of a type: exact, or element type and rank only."""
     parts = tuple(shape_token(part, erase) for part in shape.parts)
     if erase & Erase.SHAPES:
@@ -86,12 +84,14 @@ def shape_token(shape: Shape, erase: Erase) -> int:
     return stable(shape.dtype, shape.dims, parts, shape.layout, shape.dynamic)
 
 
-def _attributes(attributes: Attributes, erase: Erase) -> object:
+@lru_cache(maxsize=16384)
+def _attributes_token(attributes: Attributes, erase: int) -> int:
     if erase & Erase.ATTRIBUTES:
-        return ()
+        return 0
     if erase & Erase.SHAPES:
-        return tuple(pair for pair in attributes.readable if pair[0] not in _SHAPE_ATTRIBUTES), attributes.opaque
-    return attributes
+        kept = tuple(pair for pair in attributes.readable if pair[0] not in _SHAPE_ATTRIBUTES)
+        return stable(kept, attributes.opaque)
+    return stable(attributes.readable, attributes.opaque)
 
 
 @lru_cache(maxsize=65536)
@@ -116,7 +116,7 @@ def exact_token(instruction: Instruction) -> int:
     """Token of everything but operands, called computations and origin."""
     digest = instruction.literal.digest if instruction.literal else b""
     parts = (_word(instruction.opcode), shape_token(instruction.shape, Erase.NOTHING), int.from_bytes(digest, "little"))
-    return hash((*parts, _attributes_token(instruction.attributes)))
+    return hash((*parts, _attributes_token(instruction.attributes, Erase.NOTHING)))
 
 
 @lru_cache(maxsize=4096)
@@ -124,11 +124,6 @@ def _word(text: str) -> int:
     return stable(text)
 
 
-@lru_cache(maxsize=16384)
-def _attributes_token(attributes: Attributes) -> int:
-    return stable(attributes)
-
-
-def has_side_effect(instruction: Instruction) -> bool:
+def has_side_effect(kind: Kind) -> bool:
     """Whether an instruction matters although nothing uses its value."""
-    return instruction.opcode in SIDE_EFFECTS or instruction.attributes.get("custom_call_has_side_effect") == "true"
+    return kind.opcode in SIDE_EFFECTS or kind.attributes.get("custom_call_has_side_effect") == "true"
