@@ -77,11 +77,12 @@ def _repair_root(before: Form, after: Form, result: Alignment) -> None:
 
 def _labels(before: Form, after: Form, parameters: list[tuple[int, int]]) -> tuple[dict[int, int], dict[int, int]]:
     """A number for each parameter that is equal exactly for paired ones."""
-    ours = {node: stable("parameter", index) for index, (node, _) in enumerate(parameters)}
-    theirs = {node: stable("parameter", index) for index, (_, node) in enumerate(parameters)}
+    paired, alone = stable("paired parameter"), stable("unpaired parameter")
+    ours = {node: hash((paired, index)) for index, (node, _) in enumerate(parameters)}
+    theirs = {node: hash((paired, index)) for index, (_, node) in enumerate(parameters)}
     for side, form, known in ((0, before, ours), (1, after, theirs)):
         for node, _ in form.parameters:
-            known.setdefault(node, stable("unpaired parameter", side, node))
+            known.setdefault(node, hash((alone, side, node)))
     return ours, theirs
 
 

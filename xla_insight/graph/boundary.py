@@ -5,6 +5,7 @@ Owns comparing these for forms that are already aligned. Leaves instructions to 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from xla_insight.graph.align import UNPAIRED, Alignment
@@ -65,7 +66,8 @@ def compare_outputs(before: Form, after: Form, alignment: Alignment) -> OutputsC
     left = _minus(mapped, theirs)
     right = _minus(theirs, mapped)
     common = [
-        [node for i, node in enumerate(nodes) if i not in gone] for nodes, gone in ((mapped, left), (theirs, right))
+        [node for i, node in enumerate(nodes) if i not in gone]
+        for nodes, gone in ((mapped, set(left)), (theirs, set(right)))
     ]
     return OutputsChange(
         len(ours), len(theirs), tuple(right), tuple(left), common[0] != common[1],
@@ -76,11 +78,11 @@ def compare_outputs(before: Form, after: Form, alignment: Alignment) -> OutputsC
 
 def _minus(nodes: list[int], others: list[int]) -> list[int]:
     """Positions in ``nodes`` that have no partner in ``others`` (a value returned twice counts twice)."""
-    left = list(others)
+    left = Counter(others)
     result = []
     for position, node in enumerate(nodes):
-        if node in left and node != UNPAIRED:
-            left.remove(node)
+        if node != UNPAIRED and left[node] > 0:
+            left[node] -= 1
         else:
             result.append(position)
     return result
@@ -104,12 +106,11 @@ def compare_shardings(
     graphs: tuple[Graph, Graph], forms: tuple[Form, Form], alignment: Alignment, pairs: ParameterPairs
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Sharding annotations (added, removed): of paired instructions and inputs that differ, and of the whole module."""
-    texts = [set(), set()]  # type: list[set[str]]
-    found = [
-        (forms[0].instruction(x).sharding, forms[1].instruction(y).sharding)
-        for x, y in enumerate(alignment.to_after)
-        if y != UNPAIRED
-    ]
+    texts: tuple[set[str], set[str]] = (set(), set())
+    ours, theirs = (_shardings(form) for form in forms)
+    to_after, to_before = alignment.to_after, alignment.to_before
+    found = [(text, theirs.get(to_after[node], "")) for node, text in ours.items() if to_after[node] != UNPAIRED]
+    found += [(ours.get(to_before[node], ""), text) for node, text in theirs.items() if to_before[node] != UNPAIRED]
     found.append((graphs[0].output_sharding, graphs[1].output_sharding))
     modules = graphs[0].parameter_shardings, graphs[1].parameter_shardings
     for x, y in pairs:
@@ -120,3 +121,8 @@ def compare_shardings(
             texts[0].add(left)
             texts[1].add(right)
     return tuple(sorted(texts[1] - {""})), tuple(sorted(texts[0] - {""}))
+
+
+def _shardings(form: Form) -> dict[int, str]:
+    instructions = form.computation.instructions
+    return {node: instructions[p].sharding for node, p in enumerate(form.positions) if instructions[p].sharding}

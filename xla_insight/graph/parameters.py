@@ -6,7 +6,7 @@ Numbers alone prove nothing: one new gradient shifts all that follow.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
@@ -33,6 +33,8 @@ class _Input(NamedTuple):
 def pair_parameters(before: Form, after: Form) -> Pairs:
     """Pairs of parameter nodes (before, after)."""
     left, right = _inputs(before), _inputs(after)
+    if Counter((i.stack, i.rank) for i in left) != Counter((i.stack, i.rank) for i in right):
+        left, right = _with_usage(before, left), _with_usage(after, right)
     if not any(i.stack for i in left) or not any(i.stack for i in right):
         # Inputs are numbered in order of first use: without lines, equal lists of types settle it.
         changed = sorted(i.shape for i in left) != sorted(i.shape for i in right)
@@ -111,29 +113,44 @@ def _pair_group(ours: list[_Input], theirs: list[_Input]) -> list[tuple[_Input, 
 
 
 def _inputs(form: Form) -> list[_Input]:
-    """Parameters in order of their number, with how they are used (shapes and constants left out)."""
+    """Parameters in order of their number, each with its context: all that is computed from it (a hash, with shapes
+    and constants left out).
+    """
     tokens = form.tokens(Erase.STRUCTURE)
     contexts = [0] * len(form)
-    usages = [0] * len(form)
-    opcodes = [kind.opcode for kind in form.kind_table]
-    dtypes = [kind.shape.dtype for kind in form.kind_table]
-    # The result tuple says nothing about what its parts are.
-    result = form.root if opcodes[form.kinds[form.root]] == "tuple" else -1
+    result = _result_tuple(form)
     for node in range(len(form) - 1, -1, -1):
-        kind, inputs = form.kinds[node], form.operands[node]
+        inputs = form.operands[node]
         if node == result:
             for operand in inputs:
                 contexts[operand] += 1
-            continue
-        context = hash((tokens[node], contexts[node]))
-        usage = local_token(opcodes[kind], dtypes[kind], form.origins[node])
-        # Sums make the order of users irrelevant.
-        for slot, operand in enumerate(inputs):
-            contexts[operand] += hash((context, slot))
-            usages[operand] += hash((usage, slot))
+        elif inputs:
+            context = (tokens[node], contexts[node])
+            # Sums make the order of users irrelevant.
+            for slot, operand in enumerate(inputs):
+                contexts[operand] += hash((context, slot))
     found = []
     for node, number in form.parameters:
         instruction = form.instruction(node)
         stack = stack_token(instruction.metadata.stack)
-        found.append(_Input(node, number, instruction.shape, stack, usages[node], contexts[node]))
+        found.append(_Input(node, number, instruction.shape, stack, 0, contexts[node]))
     return sorted(found, key=lambda one: one.number)
+
+
+def _with_usage(form: Form, inputs: list[_Input]) -> list[_Input]:
+    """The same inputs with a hash of the instructions that use them directly."""
+    usages = dict.fromkeys((one.node for one in inputs), 0)
+    result = _result_tuple(form)
+    for node, operands in enumerate(form.operands):
+        if node != result:
+            for slot, operand in enumerate(operands):
+                if operand in usages:
+                    kind = form.kind_table[form.kinds[node]]
+                    usage = local_token(kind.opcode, kind.shape.dtype, form.origins[node])
+                    usages[operand] += hash((usage, slot))
+    return [one._replace(usage=usages[one.node]) for one in inputs]
+
+
+def _result_tuple(form: Form) -> int:
+    """The node of the result tuple, which says nothing about what its parts are; -1 when the result is no tuple."""
+    return form.root if form.kind_table[form.kinds[form.root]].opcode == "tuple" else -1
