@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from xla_insight.graph.canonical import Form
 from xla_insight.graph.sequences import common_pairs
-from xla_insight.graph.tokens import Erase, local_token, shape_token, stable
+from xla_insight.graph.spread import Spreader
+from xla_insight.graph.tokens import Erase, local_token, origin_token, shape_token, stable
 
 UNPAIRED = -1
 
@@ -59,8 +60,11 @@ def align(before: Form, after: Form, parameters: list[tuple[int, int]]) -> Align
     _pair_equal(before, after, labels, result)
     with_stack = _has_stacks(before) and _has_stacks(after)
     sides = [_Side(form, own, with_stack=with_stack) for form, own in zip((before, after), labels, strict=True)]
-    for token in (_Side.structure_tokens, _Side.typed_tokens, _Side.untyped_tokens):
-        _pair_sequences(sides, token, result)
+    _pair_sequences(sides, _Side.structure_tokens, result)
+    for token in (_Side.typed_tokens, _Side.placed_tokens, _Side.untyped_tokens):
+        if UNPAIRED in result.to_after and UNPAIRED in result.to_before:
+            _spread(sides, token, result)
+            _pair_sequences(sides, token, result)
     if before.instruction(before.root).opcode == after.instruction(after.root).opcode:
         _repair_root(before, after, result)
     return result
@@ -125,6 +129,7 @@ class _Side:
     def __init__(self, form: Form, labels: dict[int, int], *, with_stack: bool) -> None:
         self.form = form
         self.labels = labels
+        self.with_stack = with_stack
         # When one side knows no lines, only the framework operation tells where a node comes from.
         self.origins = form.origins if with_stack else _operations(form)
 
@@ -137,12 +142,40 @@ class _Side:
         """Opcode, element type and origin."""
         return self._local(nodes, [(kind.opcode, kind.shape.dtype) for kind in self.form.kind_table])
 
-    def untyped_tokens(self, nodes: list[int]) -> list[int]:
-        """Opcode and origin."""
-        return self._local(nodes, [(kind.opcode, "") for kind in self.form.kind_table])
+    def placed_tokens(self, nodes: list[int]) -> list[int]:
+        """Opcode, element type, framework operation and innermost line: a step called from another line is the same."""
+        return self._local(nodes, [(kind.opcode, kind.shape.dtype) for kind in self.form.kind_table], placed=True)
 
-    def _local(self, nodes: list[int], kinds: list[tuple[str, str]]) -> list[int]:
-        return [local_token(*kinds[self.form.kinds[node]], self.origins[node]) for node in nodes]
+    def untyped_tokens(self, nodes: list[int]) -> list[int]:
+        """Opcode, framework operation and innermost line."""
+        return self._local(nodes, [(kind.opcode, "") for kind in self.form.kind_table], placed=True)
+
+    def _local(self, nodes: list[int], kinds: list[tuple[str, str]], *, placed: bool = False) -> list[int]:
+        origins = self._places() if placed and self.with_stack else self.origins
+        return [local_token(*kinds[self.form.kinds[node]], origins[node]) for node in nodes]
+
+    def _places(self) -> list[int]:
+        known: dict[int, int] = {}
+        result = []
+        for position in self.form.positions:
+            metadata = self.form.computation.instructions[position].metadata
+            token = known.get(id(metadata))
+            if token is None:
+                token = known[id(metadata)] = origin_token(metadata._replace(stack=metadata.stack[:1]))
+            result.append(token)
+        return result
+
+
+def _spread(sides: list[_Side], token: Callable[[_Side, list[int]], list[int]], result: Alignment) -> None:
+    """Pair neighbours of pairs, as far as they are of equal token."""
+    before, after = sides
+    # Parameters are settled elsewhere, so no token of theirs may be equal.
+    tokens = [token(side, list(range(len(side.form)))) for side in sides]
+    for side, (own, values) in enumerate(zip(sides, tokens, strict=True)):
+        for node in own.labels:
+            values[node] = side
+    partners = (result.to_after, result.to_before)
+    Spreader((before.form, after.form), partners, (tokens[0], tokens[1]), result.pair).run()
 
 
 def _pair_sequences(sides: list[_Side], token: Callable[[_Side, list[int]], list[int]], result: Alignment) -> None:

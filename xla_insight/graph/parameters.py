@@ -12,12 +12,14 @@ from typing import NamedTuple
 
 from xla_insight.graph.canonical import Form
 from xla_insight.graph.model import Shape
-from xla_insight.graph.tokens import Erase, local_token, stack_token
+from xla_insight.graph.tokens import Erase, local_token, shape_token, stack_token
 
 Pairs = list[tuple[int, int]]
 
 
 class _Input(NamedTuple):
+    """One input; ``usage`` and ``context`` are hashes of what uses it directly, and of all that is computed from it."""
+
     node: int
     number: int
     shape: Shape
@@ -35,6 +37,10 @@ def pair_parameters(before: Form, after: Form) -> Pairs:
     left, right = _inputs(before), _inputs(after)
     if Counter((i.stack, i.rank) for i in left) != Counter((i.stack, i.rank) for i in right):
         left, right = _with_usage(before, left), _with_usage(after, right)
+    if len(before) == len(after):
+        reordered = _pair_exactly(before, after)
+        if reordered is not None:
+            return reordered
     if not any(i.stack for i in left) or not any(i.stack for i in right):
         # Inputs are numbered in order of first use: without lines, equal lists of types settle it.
         changed = sorted(i.shape for i in left) != sorted(i.shape for i in right)
@@ -54,6 +60,44 @@ def pair_by_number(before: Form, after: Form) -> Pairs:
     """Pairs of parameter nodes of equal number."""
     numbers = {number: node for node, number in after.parameters}
     return [(node, numbers[number]) for node, number in before.parameters if number in numbers]
+
+
+def _pair_exactly(before: Form, after: Form) -> Pairs | None:
+    """Pairs when the graphs differ in nothing but the order of their inputs; None when they differ in more."""
+    sides = [_exact_contexts(form) for form in (before, after)]
+    waiting: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for node, number in reversed(after.parameters):
+        waiting[sides[1][node]].append((number, node))
+    pairs: Pairs = []
+    for node, number in before.parameters:
+        alike = waiting.get(sides[0][node])
+        if not alike:
+            return None
+        # Among inputs that nothing tells apart, the one that kept its number.
+        chosen = next((one for one in alike if one[0] == number), alike[-1])
+        alike.remove(chosen)
+        pairs.append((node, chosen[1]))
+    return pairs if len(pairs) == len(after.parameters) else None
+
+
+def _exact_contexts(form: Form) -> list[int]:
+    """For each node a hash of everything around it: what it is made of, and all that is computed from it and from
+    what. Inputs count by type and line, not by number.
+    """
+    tokens = form.tokens(Erase.NOTHING)
+    for node, _ in form.parameters:
+        instruction = form.instruction(node)
+        tokens[node] = hash((shape_token(instruction.shape, Erase.NOTHING), stack_token(instruction.metadata.stack)))
+    below: list[int] = []
+    for token, operands in zip(tokens, form.operands, strict=True):
+        below.append(hash((token, *[below[o] for o in operands])))
+    contexts = [0] * len(form)
+    contexts[form.root] = 1
+    for node in range(len(form) - 1, -1, -1):
+        context = contexts[node] = hash((below[node], contexts[node]))
+        for slot, operand in enumerate(form.operands[node]):
+            contexts[operand] += hash((context, slot))
+    return contexts
 
 
 # (what must be equal, or None when the evidence does not apply to an input; whether groups of unequal size are paired)
@@ -96,20 +140,29 @@ def _pair_group(ours: list[_Input], theirs: list[_Input]) -> list[tuple[_Input, 
     elif len(ours) != len(theirs):
         keys += [lambda i: (i.usage, i.shape), lambda i: i.usage]
     keys.append(lambda _: 0)
+    same_length = len(ours) == len(theirs)
     for key in keys:
+        if same_length:
+            # Many inputs look alike (the state of equal layers): where nothing speaks against it, the order decides.
+            result += [(i, j) for i, j in zip(ours, theirs, strict=True) if key(i) == key(j)]
+            ours, theirs = _rest(ours, theirs, result)
         waiting: dict[Hashable, list[_Input]] = defaultdict(list)
         for j in reversed(theirs):
             waiting[key(j)].append(j)
-        found: list[tuple[_Input, _Input]] = []
         for i in ours:
             alike = waiting.get(key(i))
             if alike:
-                found.append((i, alike.pop()))
-        result += found
-        done = ({i.node for i, _ in found}, {j.node for _, j in found})
-        ours = [i for i in ours if i.node not in done[0]]
-        theirs = [j for j in theirs if j.node not in done[1]]
+                result.append((i, alike.pop()))
+        ours, theirs = _rest(ours, theirs, result)
     return result
+
+
+def _rest(
+    ours: list[_Input], theirs: list[_Input], pairs: list[tuple[_Input, _Input]]
+) -> tuple[list[_Input], list[_Input]]:
+    """Inputs that are in no pair yet."""
+    done = ({i.node for i, _ in pairs}, {j.node for _, j in pairs})
+    return [i for i in ours if i.node not in done[0]], [j for j in theirs if j.node not in done[1]]
 
 
 def _inputs(form: Form) -> list[_Input]:

@@ -14,7 +14,6 @@ from xla_insight.graph.differences import Difference, DifferenceKind, OpGroup, S
 from xla_insight.graph.judge import Candidate
 from xla_insight.graph.model import Frame, Instruction
 from xla_insight.graph.moves import Explainer, Move, dimension_moves
-from xla_insight.graph.tokens import stack_token
 
 MAX_SPOTS = 20
 _FRAMEWORK_PARTS = ("/torch/", "/torch_xla/", "/jax/", "/jaxlib/", "/tensorflow/")
@@ -153,11 +152,11 @@ def _text(kind: DifferenceKind, one: Instruction, other: Instruction) -> str:
 
 def group_operations(nodes: Iterable[tuple[Form, int, tuple[float, ...]]]) -> tuple[OpGroup, ...]:
     """Instructions without partner, grouped by line and framework operation, in order of first occurrence."""
-    groups: dict[tuple[int, str], list[Spot]] = {}
+    groups: dict[tuple[Frame | None, str], list[Spot]] = {}
     for form, node, _ in nodes:
         place = spot(form, node)
         metadata = place.instruction.metadata
-        groups.setdefault((stack_token(metadata.stack), metadata.op_type), []).append(place)
+        groups.setdefault((site_of(metadata.stack), metadata.op_type), []).append(place)
     return tuple(_group(op_type, spots) for (_, op_type), spots in groups.items())
 
 
@@ -181,10 +180,10 @@ def first_of_groups(
     nodes: Iterable[tuple[Form, int, tuple[float, ...]]],
 ) -> list[tuple[Form, int, tuple[float, ...]]]:
     """For each line and framework operation the first instruction that computes something, else the first at all."""
-    groups: dict[tuple[int, str], tuple[Form, int, tuple[float, ...]]] = {}
+    groups: dict[tuple[Frame | None, str], tuple[Form, int, tuple[float, ...]]] = {}
     for entry in nodes:
         instruction = entry[0].instruction(entry[1])
-        key = (stack_token(instruction.metadata.stack), instruction.metadata.op_type)
+        key = (site_of(instruction.metadata.stack), instruction.metadata.op_type)
         first = groups.setdefault(key, entry)
         if instruction.opcode != "constant" and first[0].instruction(first[1]).opcode == "constant":
             groups[key] = entry
