@@ -1,9 +1,12 @@
-"""Parse and compare modules of 1,000 to 50,000 instructions, beside difflib on their text: ``python benchmarks/diff.py``.
+"""Parse and compare modules of 1,000 to 50,000 instructions, beside difflib on their text.
+
+    python benchmarks/diff.py [--sizes 1000 10000] [--relatives]
 
 For each size and each kind of edit it prints seconds, peak memory, and whether the instruction that was edited is the
-one named first. Modules are written like a training step of a transformer: a forward pass with Python stacks, a
-backward pass without, an optimizer step; an edited step is traced anew, so its instructions are renumbered. difflib runs
-as most people call it (autojunk on); without autojunk it is quadratic and skipped beyond 10,000 lines.
+one named first (for a text comparison: the first changed instruction). Modules are written like a training step of a
+transformer: a forward pass with Python stacks, a backward pass without, an optimizer step, and in front the unused
+constants of sizes that torch_xla leaves behind. An edited step is traced anew, so its instructions are renumbered.
+difflib runs as most people call it (autojunk on); without autojunk it is quadratic and skipped beyond 10,000 lines.
 
 ``--relatives`` also measures the search for the nearest earlier relative over 2,000 graphs of 10,000 instructions.
 """
@@ -13,6 +16,8 @@ from __future__ import annotations
 import argparse
 import difflib
 import random
+import resource
+import struct
 import sys
 import time
 import tracemalloc
@@ -62,7 +67,9 @@ class Step:
     inputs: int = 0
     edited: int = -1
 
-    def add(self, opcode: str, dims: tuple[int, ...], *operands: int, at: tuple[str, int] | None = None, **more: Any) -> int:
+    def add(
+        self, opcode: str, dims: tuple[int, ...], *operands: int, at: tuple[str, int] | None = None, **more: Any
+    ) -> int:
         """Append an instruction; returns its position."""
         frame = self.frames.setdefault(at, len(self.frames) + 1) if at else 0
         self.lines.append(Line(opcode, more.pop("dtype", "f32"), dims, operands, frame=frame, **more))
@@ -74,12 +81,13 @@ class Step:
         return self.add("parameter", dims, at=at, number=self.inputs - 1, op_type="xla__device_data", dtype=dtype)
 
 
-def training_step(layers: int, edit: str = "", seed: int = 0) -> Step:
-    """A step of a transformer with one edit: a longer batch, another constant, or one more operation in a middle layer."""
+def training_step(layers: int, edit: str = "") -> Step:
+    """A step of a transformer with one edit: a longer batch, or another constant or operation in a middle layer."""
     step = Step()
     width, length = 64, 128 if edit == "sequence length" else 112
+    step.add("constant", (), literal=8.0 * length * width, op_type="aten__mean")
     value = step.parameter((8, length, width), (MODEL, 10))
-    step.edited = value if edit == "sequence length" else -1
+    step.edited = value
     weights: list[int] = []
     saved: list[int] = []
     for layer in range(layers):
@@ -91,10 +99,8 @@ def training_step(layers: int, edit: str = "", seed: int = 0) -> Step:
         gradient = step.add("multiply", (8, length, width), gradient, kept, op_type="aten__mul")
         gradient = step.add("tanh", (8, length, width), gradient, op_type="aten__tanh_backward")
     rate = step.parameter((), (ADAM, 463))
-    outputs = [value, gradient]
-    for weight in weights:
-        outputs.append(_update(step, weight, rate, width + seed % 2))
-    step.add("tuple", (), *outputs)
+    updated = [_update(step, weight, rate) for weight in weights]
+    step.add("tuple", (), value, gradient, *updated)
     return step
 
 
@@ -122,7 +128,7 @@ def _forward(step: Step, value: int, dims: tuple[int, ...], edit: str, weights: 
     return value
 
 
-def _update(step: Step, weight: int, rate: int, width: int) -> int:
+def _update(step: Step, weight: int, rate: int) -> int:
     dims = step.lines[weight].dims
     at = (ADAM, 500)
     moment = step.parameter(dims, at)
@@ -146,7 +152,8 @@ def as_text(step: Step) -> str:
         row += f"{line.opcode}({inside}){_attribute(line)}"
         if line.frame:
             file, number = places[line.frame]
-            row += f', metadata={{op_type="{line.op_type}" op_name="{line.op_type}" source_file="{file}" source_line={number}}}'
+            words = f'op_type="{line.op_type}" op_name="{line.op_type}"'
+            row += f', metadata={{{words} source_file="{file}" source_line={number}}}'
         rows.append(row)
     return "\n".join([*rows, "}", ""])
 
@@ -171,8 +178,8 @@ def as_proto(step: Step) -> bytes:
     proto = message_class("HloProto")()
     module = proto.hlo_module
     module.name = module.entry_computation_name = "step"
-    for (file, line), _ in step.frames.items():
-        _frame(module.stack_frame_index, file, line)
+    for file, number in step.frames:
+        _frame(module.stack_frame_index, file, number)
     computation = module.computations.add(name="step", id=1, root_id=len(step.lines))
     module.entry_computation_id = 1
     for position, line in enumerate(step.lines):
@@ -196,10 +203,8 @@ def _frame(index: Any, file: str, line: int) -> None:
     for name, names in ((file.encode(), index.file_names), (b"forward", index.function_names)):
         if name not in list(names):
             names.append(name)
-    place = index.file_locations.add(
-        file_name_id=list(index.file_names).index(file.encode()) + 1, function_name_id=1, line=line
-    )
-    del place
+    file_number = list(index.file_names).index(file.encode()) + 1
+    index.file_locations.add(file_name_id=file_number, function_name_id=1, line=line)
     index.stack_frames.add(file_location_id=len(index.file_locations))
 
 
@@ -223,9 +228,7 @@ def _attributes(line: Line) -> Any:
 
 
 def _f32(value: float) -> bytes:
-    import numpy as np
-
-    return np.float32(value).tobytes()
+    return struct.pack("<f", value)
 
 
 def measured(work: Callable[[], Value]) -> tuple[Value, float, float]:
@@ -238,3 +241,110 @@ def measured(work: Callable[[], Value]) -> tuple[Value, float, float]:
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     return result, seconds, peak
+
+
+def compare_with_difflib(before: str, after: str, edited: str, *, autojunk: bool) -> tuple[int, bool]:
+    """(changed lines, whether the first changed instruction is the edited one) of a plain text comparison."""
+    ours, theirs = before.splitlines(), after.splitlines()
+    matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=autojunk)
+    changed = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    lines = sum(code[2] - code[1] + code[4] - code[3] for code in changed)
+    first = theirs[changed[0][3]] if changed and changed[0][4] > changed[0][3] else ""
+    return lines, f" {edited} = " in first
+
+
+def report(ways: list[tuple[str, str, float, float, str, str]]) -> None:
+    """Print the table."""
+    print(f"{'module and edit':34} {'way':26} {'seconds':>8} {'MB':>7} {'root named':>11}  shown")
+    for what, way, seconds, peak, named, shown in ways:
+        print(f"{what:34} {way:26} {seconds:8.3f} {peak:7.1f} {named:>11}  {shown}")
+
+
+def module_rows(size: int) -> list[tuple[str, str, float, float, str, str]]:
+    """Measure parsing of one module, and each edit of it both ways."""
+    layers = max(1, size // LAYER_SIZE)
+    step = training_step(layers)
+    proto, text = as_proto(step), as_text(step)
+    count = len(step.lines)
+    rows = []
+    for way, parse in (
+        ("xla-insight, proto", lambda: parse_hlo_proto(proto)),
+        ("xla-insight, text", lambda: parse_hlo_text(text)),
+    ):
+        before, seconds, peak = measured(parse)
+        rows.append((f"{count:,} parse", way, seconds, peak, "", f"{before.instruction_count:,} instructions"))
+    for edit in EDITS:
+        rows += edit_rows(count, layers, edit, (proto, text))
+    return rows
+
+
+def edit_rows(
+    count: int, layers: int, edit: str, base: tuple[bytes, str]
+) -> list[tuple[str, str, float, float, str, str]]:
+    """Measure the comparison of a step with its edited form."""
+    step = training_step(layers, edit)
+    what = f"{count:,} {edit}"
+    before, after = parse_hlo_proto(base[0]), parse_hlo_proto(as_proto(step))
+    result, seconds, peak = measured(lambda: diff(before, after))
+    named = result.root is not None and result.root.after is not None and result.root.after.position == step.edited
+    rows = [(what, "xla-insight", seconds, peak, "yes" if named else "no", shown(result))]
+    edited = f"%{step.lines[step.edited].opcode}.{step.edited + 1}"
+    text = as_text(step)
+    for autojunk in (True, False):
+        if autojunk or count <= QUADRATIC_LIMIT:
+            found, seconds, peak = measured(lambda: compare_with_difflib(base[1], text, edited, autojunk=autojunk))  # noqa: B023
+            way = "difflib" if autojunk else "difflib, autojunk=False"
+            rows.append((what, way, seconds, peak, "yes" if found[1] else "no", f"{found[0]:,} changed lines"))
+    return rows
+
+
+def shown(result: GraphDiff) -> str:
+    """The root in words."""
+    root = result.root
+    if root is None:
+        return "nothing"
+    line = root.stack[0].line if root.stack else 0
+    return f"{root.kind} at line {line}: {root.before_text or '-'} -> {root.after_text}; {result.follows:,} follow"
+
+
+def relatives(graphs: int = 2_000, size: int = 10_000) -> None:
+    """Time the search for relatives: each graph is looked up among all before it, then remembered."""
+    layers = size // LAYER_SIZE
+    kinds: list[Graph] = [
+        parse_hlo_proto(as_proto(training_step(layers + more, edit))) for more in range(3) for edit in EDITS
+    ]
+    random.seed(0)
+    index = RelativeIndex()
+    wrong = 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    for number in range(graphs):
+        choice = random.randrange(len(kinds))
+        wanted = signature(kinds[choice])
+        found = index.nearest(wanted)
+        known = found is not None and isinstance(found.key, tuple) and found.key[0] == choice
+        wrong += number > 200 and not known  # by then every kind has been seen
+        index.add((choice, number), wanted)
+    seconds = time.perf_counter() - start
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3
+    instructions = sum(len(graph.instructions) for graph in kinds) // len(kinds)
+    print(f"{graphs:,} graphs of {instructions:,} instructions: {seconds:.1f} s, {grown:.0f} MB more, {wrong} wrong")
+
+
+def main() -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description="Parse and compare modules, beside difflib.")
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="numbers of instructions")
+    parser.add_argument("--relatives", action="store_true", help="also search relatives among 2,000 graphs")
+    options = parser.parse_args()
+    rows = []
+    for size in options.sizes:
+        rows += module_rows(size)
+    report(rows)
+    if options.relatives:
+        relatives()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xla_insight.graph.canonical import Form
 from xla_insight.graph.sequences import common_pairs
 from xla_insight.graph.spread import Spreader
-from xla_insight.graph.tokens import Erase, local_token, origin_token, shape_token, stable
+from xla_insight.graph.tokens import Erase, local_token, shape_token, stable
 
 UNPAIRED = -1
 
@@ -92,7 +92,7 @@ def _labels(before: Form, after: Form, parameters: list[tuple[int, int]]) -> tup
 
 def _relabelled(form: Form, erase: int, labels: dict[int, int]) -> list[int]:
     """Merkle hashes in which parameters count by their pair, not by their number."""
-    tokens = form.tokens(erase)
+    tokens = form.tokens(erase)[:]
     for node, label in labels.items():
         tokens[node] = hash((label, shape_token(form.kind_table[form.kinds[node]].shape, erase)))
     hashes: list[int] = []
@@ -151,31 +151,23 @@ class _Side:
         return self._local(nodes, [(kind.opcode, "") for kind in self.form.kind_table], placed=True)
 
     def _local(self, nodes: list[int], kinds: list[tuple[str, str]], *, placed: bool = False) -> list[int]:
-        origins = self._places() if placed and self.with_stack else self.origins
+        origins = self.form.places if placed and self.with_stack else self.origins
         return [local_token(*kinds[self.form.kinds[node]], origins[node]) for node in nodes]
-
-    def _places(self) -> list[int]:
-        known: dict[int, int] = {}
-        result = []
-        for position in self.form.positions:
-            metadata = self.form.computation.instructions[position].metadata
-            token = known.get(id(metadata))
-            if token is None:
-                token = known[id(metadata)] = origin_token(metadata._replace(stack=metadata.stack[:1]))
-            result.append(token)
-        return result
 
 
 def _spread(sides: list[_Side], token: Callable[[_Side, list[int]], list[int]], result: Alignment) -> None:
     """Pair neighbours of pairs, as far as they are of equal token."""
     before, after = sides
-    # Parameters are settled elsewhere, so no token of theirs may be equal.
-    tokens = [token(side, list(range(len(side.form)))) for side in sides]
-    for side, (own, values) in enumerate(zip(sides, tokens, strict=True)):
-        for node in own.labels:
-            values[node] = side
-    partners = (result.to_after, result.to_before)
-    Spreader((before.form, after.form), partners, (tokens[0], tokens[1]), result.pair).run()
+    tokens = []
+    for number, (side, partners) in enumerate(zip(sides, (result.to_after, result.to_before), strict=True)):
+        # Parameters are settled elsewhere and pairs are made, so no token of theirs may be equal to another.
+        values = [number] * len(partners)
+        rest = [node for node, partner in enumerate(partners) if partner == UNPAIRED and node not in side.labels]
+        for node, value in zip(rest, token(side, rest), strict=True):
+            values[node] = value
+        tokens.append(values)
+    both = (result.to_after, result.to_before)
+    Spreader((before.form, after.form), both, (tokens[0], tokens[1]), result.pair).run()
 
 
 def _pair_sequences(sides: list[_Side], token: Callable[[_Side, list[int]], list[int]], result: Alignment) -> None:

@@ -7,12 +7,13 @@ Python version.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from xla_insight.graph.model import Computation, Graph, Instruction
-from xla_insight.graph.tokens import Erase, Kind, has_side_effect, kind_token, origin_token, stack_token
+from xla_insight.graph.model import Computation, Graph, Instruction, Metadata
+from xla_insight.graph.tokens import Erase, Kind, has_side_effect, kind_token, origin_token, place_token, stack_token
 
 
 class Fingerprints(NamedTuple):
@@ -45,6 +46,7 @@ class Form:
     effects: tuple[int, ...]
     classes: ComputationClasses
     _hashes: dict[int, list[int]] = field(default_factory=dict)
+    _tokens: dict[int, list[int]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.kinds)
@@ -54,7 +56,13 @@ class Form:
         return self.computation.instructions[self.positions[node]]
 
     def tokens(self, erase: int) -> list[int]:
-        """Token of each node without its operands."""
+        """Token of each node without its operands. The list belongs to the form: copy it before changing it."""
+        found = self._tokens.get(erase)
+        if found is None:
+            found = self._tokens[erase] = self._make_tokens(erase)
+        return found
+
+    def _make_tokens(self, erase: int) -> list[int]:
         kinds = self._without_scalars() if erase & Erase.SCALARS else self.kind_table
         table = [kind_token(k, erase, tuple(self.classes.hash_of(c, erase) for c in k.called)) for k in kinds]
         return [table[kind] for kind in self.kinds]
@@ -84,13 +92,22 @@ class Form:
     @cached_property
     def origins(self) -> list[int]:
         """Token of where each node comes from: framework operation and stack."""
+        return self._from_metadata(origin_token)
+
+    @cached_property
+    def places(self) -> list[int]:
+        """Token of framework operation and innermost line of each node."""
+        return self._from_metadata(place_token)
+
+    def _from_metadata(self, make: Callable[[Metadata], int]) -> list[int]:
+        """Tokens of metadata; few distinct objects stand in many instructions."""
         known: dict[int, int] = {}
         result: list[int] = []
         for position in self.positions:
             metadata = self.computation.instructions[position].metadata
             token = known.get(id(metadata))
             if token is None:
-                token = known[id(metadata)] = origin_token(metadata)
+                token = known[id(metadata)] = make(metadata)
             result.append(token)
         return result
 
@@ -104,6 +121,14 @@ class Form:
         ]
         ordered = [value for _, value in sorted(parameters)]
         return hash((hashes[self.root], *ordered, *[hashes[node] for node in self.effects]))
+
+
+def equal_forms(before: Form, after: Form, erase: int = Erase.NOTHING) -> bool:
+    """Whether two forms are equal with some facts left out."""
+    # Comparing the sets of tokens first spares most pairs the hashing.
+    if set(before.tokens(erase)) != set(after.tokens(erase)):
+        return False
+    return before.fingerprint(erase) == after.fingerprint(erase)
 
 
 class ComputationClasses:

@@ -20,14 +20,15 @@ from xla_insight.graph.boundary import (
     reordered_parameters,
     unpaired_parameters,
 )
-from xla_insight.graph.canonical import Canonicalizer, Form
+from xla_insight.graph.canonical import Canonicalizer, Form, equal_forms
 from xla_insight.graph.differences import Difference, DifferenceKind, DimensionMove, GraphDiff, Sizes, Spot
 from xla_insight.graph.judge import Candidate, Judgement, judge
 from xla_insight.graph.model import Graph, Parameter
 from xla_insight.graph.moves import dimension_moves
 from xla_insight.graph.parameters import pair_by_number, pair_parameters
 from xla_insight.graph.roots import Describer, choose_bases, first_of_groups, group_operations, is_derived, spot
-from xla_insight.graph.scalars import equal_without_scalars, scalar_changes, scalar_stack, special_constants
+from xla_insight.graph.scalars import scalar_changes, scalar_stack, special_constants
+from xla_insight.graph.tokens import Erase
 
 MAX_MOVES = 100
 MAX_ROOTS = 200
@@ -85,7 +86,7 @@ class _Comparison:
     def __init__(self, before: Prepared, after: Prepared) -> None:
         self.graphs = (before.graph, after.graph)
         self.merged = (before.merged, after.merged)
-        self.same = before.merged.fingerprint() == after.merged.fingerprint()
+        self.same = equal_forms(*self.merged)
         self.forms, nodes, self.alignment = _pair(before, after, same=self.same)
         found = [(parameter_of(self.forms[0], x), parameter_of(self.forms[1], y)) for x, y in nodes]
         self.parameters = sorted(found, key=lambda pair: pair[1].number)
@@ -96,7 +97,7 @@ class _Comparison:
         self.judgement = Judgement() if self.same else judge(*self.forms, self.alignment)
         self.explained = choose_bases(self.judgement.candidates)
         self.own = [c for c in self.judgement.candidates if not is_derived(c, self.explained)]
-        self.same_scalars = not self.same and equal_without_scalars(*self.merged)
+        self.same_scalars = not self.same and equal_forms(*self.merged, Erase.SCALARS)
         numbers = {(x.number, y.number) for x, y in self.parameters}
         self.scalars = scalar_changes(*self.merged, numbers) if self.same_scalars else ()
 
@@ -216,7 +217,7 @@ class _Comparison:
     def _sizes(self) -> Sizes:
         before, after = self.merged
         operations = [
-            Counter(zip((f.kind_table[k].opcode for k in f.kinds), f.origins, strict=True)) for f in (before, after)
+            Counter(zip((f.kind_table[k].opcode for k in f.kinds), f.places, strict=True)) for f in (before, after)
         ]
         paired = sum(partner != UNPAIRED for partner in self.alignment.to_after)
         shared = (operations[0] & operations[1]).total()

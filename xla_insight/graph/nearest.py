@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xla_insight.graph.model import Graph, Instruction
-from xla_insight.graph.tokens import exact_token, local_token, origin_token, stable
+from xla_insight.graph.tokens import exact_token, local_token, place_token, stable
 
 BUCKETS = 1024
 MAX_STRUCTURES = 512
@@ -29,8 +29,8 @@ class Signature:
     """What is compared of a graph instead of the graph: counts of kinds of instructions, folded into 1,024 buckets.
 
     ``structure`` identifies the types of the inputs (sizes left out) and all operations (sizes and lines left out).
-    ``operations`` counts (opcode, element type, framework operation), ``lines`` the same with the stack, ``exact`` with
-    sizes, attributes and values; ``inputs`` counts (element type, rank) of inputs.
+    ``operations`` counts (opcode, element type, framework operation), ``lines`` the same with the innermost line,
+    ``exact`` with sizes, attributes and values; ``inputs`` counts (element type, rank) of inputs.
     """
 
     structure: int
@@ -43,7 +43,8 @@ class Signature:
 
 
 class Relative(NamedTuple):
-    """A relative: the key it was added with, how many inputs, operations and exact instructions differ, and the share
+    """A relative: the key it was added with, how many inputs, operations and exact instructions differ
+    (those only one of them has, summed over both sides), and the share
     of operations that both have (0 to 1; with lines when both graphs know theirs).
     """
 
@@ -64,7 +65,7 @@ def signature(graph: Graph) -> Signature:
         metadata = instruction.metadata
         origin = origins.get(id(metadata))
         if origin is None:
-            origin = origins[id(metadata)] = (stable(metadata.op_type), origin_token(metadata))
+            origin = origins[id(metadata)] = (stable(metadata.op_type), place_token(metadata))
         plain[local_token(instruction.opcode, instruction.shape.dtype, origin[0])] += count
         lined[local_token(instruction.opcode, instruction.shape.dtype, origin[1])] += count
         exact[exact_token(instruction)] += count

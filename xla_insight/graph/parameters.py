@@ -84,7 +84,7 @@ def _exact_contexts(form: Form) -> list[int]:
     """For each node a hash of everything around it: what it is made of, and all that is computed from it and from
     what. Inputs count by type and line, not by number.
     """
-    tokens = form.tokens(Erase.NOTHING)
+    tokens = form.tokens(Erase.NOTHING)[:]
     for node, _ in form.parameters:
         instruction = form.instruction(node)
         tokens[node] = hash((shape_token(instruction.shape, Erase.NOTHING), stack_token(instruction.metadata.stack)))

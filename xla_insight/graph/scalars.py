@@ -16,14 +16,6 @@ from xla_insight.graph.tokens import Erase, is_special_scalar
 MAX_CHANGES = 20
 
 
-def equal_without_scalars(before: Form, after: Form) -> bool:
-    """Whether two forms are equal when scalar inputs and constants 0, 1 and -1 are taken for one thing."""
-    # Comparing the sets of tokens first spares most graphs the hashing.
-    if set(before.tokens(Erase.SCALARS)) != set(after.tokens(Erase.SCALARS)):
-        return False
-    return before.fingerprint(Erase.SCALARS) == after.fingerprint(Erase.SCALARS)
-
-
 def scalar_changes(before: Form, after: Form, paired_inputs: set[tuple[int, int]]) -> tuple[ScalarChange, ...]:
     """Changed scalars in order of first use, each once (at most 20). Both forms must be equal with scalars left out.
 
@@ -59,7 +51,7 @@ def _pairs(before: Form, after: Form) -> list[tuple[int, int]]:
             pairs += zip(ours, theirs, strict=True)
             continue
         for node in ours:
-            alike = [partner for partner in theirs if after.origins[partner] == before.origins[node]] or theirs
+            alike = [partner for partner in theirs if after.places[partner] == before.places[node]] or theirs
             pairs += [(node, alike[0])] if alike else []
     return sorted(pairs, key=lambda pair: pair[1])
 

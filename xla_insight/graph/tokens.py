@@ -106,6 +106,12 @@ def origin_token(metadata: Metadata) -> int:
     return stable(metadata.op_type, stack_token(metadata.stack))
 
 
+def place_token(metadata: Metadata) -> int:
+    """Token of framework operation and innermost line: the same step called from another line has the same."""
+    frame = next((frame for frame in metadata.stack if "/torch_xla/" not in frame.file), None)
+    return stable(metadata.op_type, frame)
+
+
 @lru_cache(maxsize=65536)
 def local_token(opcode: str, dtype: str, origin: int) -> int:
     """Token for alignment: opcode, element type and origin; shapes, literals and operands left out."""

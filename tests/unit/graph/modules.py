@@ -33,9 +33,7 @@ def text_graph(name: str) -> Graph:
 def canonical(graph: Graph) -> Graph:
     """The graph with equal instructions merged and dead ones dropped."""
     form = canonicalize(graph)
-    instructions = [
-        form.instruction(node)._replace(operands=operands) for node, operands in enumerate(form.operands)
-    ]
+    instructions = [form.instruction(node)._replace(operands=operands) for node, operands in enumerate(form.operands)]
     return with_entry(graph, instructions, form.root)
 
 
@@ -59,7 +57,7 @@ def inserted(graph: Graph, position: int, opcode: str) -> Graph:
     fresh = source._replace(name="inserted", opcode=opcode, operands=(position,), literal=None, number=-1, sharding="",
                             called=(), attributes=type(source.attributes)())  # fmt: skip
     moved = [number + (number >= position) for number in range(len(old))]  # users of position now read position + 1
-    result = old[: position + 1] + [fresh]
+    result = [*old[: position + 1], fresh]
     result += [i._replace(operands=tuple(moved[o] for o in i.operands)) for i in old[position + 1 :]]
     return with_entry(graph, result, graph.entry.root + 1 if graph.entry.root > position else graph.entry.root)
 
@@ -78,7 +76,9 @@ def removed(graph: Graph, position: int) -> Graph:
 def renamed(graph: Graph) -> Graph:
     """The graph with every name changed."""
     computations = tuple(
-        Computation(f"c{number}", tuple(i._replace(name=f"n{number}.{p}") for p, i in enumerate(c.instructions)), c.root)
+        Computation(
+            f"c{number}", tuple(i._replace(name=f"n{number}.{p}") for p, i in enumerate(c.instructions)), c.root
+        )
         for number, c in enumerate(graph.computations)
     )
     return replace(graph, name="other", computations=computations)

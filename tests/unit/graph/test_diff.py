@@ -12,7 +12,7 @@ from tests.unit.graph import modules
 from xla_insight.graph.diff import diff
 from xla_insight.graph.differences import Difference, DifferenceKind, GraphDiff
 from xla_insight.graph.hlo_text import parse_hlo_text
-from xla_insight.graph.model import Attributes, Graph, Instruction, Literal
+from xla_insight.graph.model import Attributes, Literal
 
 K = DifferenceKind
 # Without instructions that merge or die, so that an edit of one instruction is an edit of one node.
@@ -86,14 +86,15 @@ def test_a_graph_with_itself_is_empty(name: str) -> None:
         assert result.contains_before and result.contains_after and not result.outputs_only
 
 
-def with_stack(instruction: Instruction) -> bool:
-    return bool(instruction.metadata.stack)
-
-
 CONSTANTS = [p for p, i in enumerate(BASE.instructions) if i.opcode == "constant" and i.shape.dtype == "f32"]
-UNARY = [p for p, i in enumerate(BASE.instructions) if len(i.operands) == 1 and i.opcode in ("negate", "log", "exponential", "abs", "sqrt", "rsqrt")]  # fmt: skip
-VALUES = [p for p, i in enumerate(BASE.instructions) if i.shape.dtype == "f32" and i.opcode not in ("constant", "tuple")]
-ATTRIBUTED = [p for p, i in enumerate(BASE.instructions) if i.opcode in ("compare", "slice", "transpose", "dot", "reduce")]
+MATHS = ("negate", "log", "exponential", "abs", "sqrt", "rsqrt")
+UNARY = [p for p, i in enumerate(BASE.instructions) if i.opcode in MATHS]
+VALUES = [
+    p for p, i in enumerate(BASE.instructions) if i.shape.dtype == "f32" and i.opcode not in ("constant", "tuple")
+]
+ATTRIBUTED = [
+    p for p, i in enumerate(BASE.instructions) if i.opcode in ("compare", "slice", "transpose", "dot", "reduce")
+]
 
 
 def only(positions: list[int]) -> st.SearchStrategy[int]:
@@ -120,7 +121,9 @@ def test_random_constants(at: int, value: float) -> None:
 @given(only(ATTRIBUTED))
 def test_random_attributes(at: int) -> None:
     old = BASE.instructions[at]
-    edited = old._replace(attributes=Attributes(((*old.attributes.readable[0][:1], "edited"), *old.attributes.readable[1:])))
+    edited = old._replace(
+        attributes=Attributes(((*old.attributes.readable[0][:1], "edited"), *old.attributes.readable[1:]))
+    )
     result = diff(BASE, modules.with_instruction(BASE, at, edited))
     assert K.ATTRIBUTE in root_of(result).kinds
     # Equal instructions elsewhere no longer merge with the edited one, nothing else may be named.
@@ -186,7 +189,9 @@ def test_outputs_donation_and_sharding() -> None:
     first = BASE.parameters[0].position
     sharded = modules.with_instruction(BASE, first, BASE.instructions[first]._replace(sharding="{devices=[2,1]<=[2]}"))
     result = diff(BASE, sharded)
-    assert result.same_computation and result.shardings_added == ("{devices=[2,1]<=[2]}",) and not result.shardings_removed
+    assert (
+        result.same_computation and result.shardings_added == ("{devices=[2,1]<=[2]}",) and not result.shardings_removed
+    )
 
 
 LOOP = """HloModule m

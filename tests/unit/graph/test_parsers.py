@@ -37,7 +37,9 @@ def test_text_and_proto_agree(name: str) -> None:
         for own, operands in by_name(computation).values():
             other, other_operands = others[own.name]
             assert operands == other_operands
-            assert own._replace(operands=(), called=(), metadata=other.metadata) == other._replace(operands=(), called=())
+            assert own._replace(operands=(), called=(), metadata=other.metadata) == other._replace(
+                operands=(), called=()
+            )
             assert own.metadata.op_type == other.metadata.op_type
             assert [f[:2] for f in own.metadata.stack[:1]] == [f[:2] for f in other.metadata.stack]
     assert fingerprints(proto) == fingerprints(text)
@@ -149,7 +151,8 @@ def test_types() -> None:
     [
         "", "HloModule x", "ENTRY a {\n}", "ENTRY a {\n  x = f32[] add(y)\n}", "ENTRY a {\n  x = f32[ add(\n}",
         "a {\n x = f32[] call(), to_apply=b\n}\nb {\n y = f32[] call(), to_apply=a\n}",
-        "ENTRY a {\n  x = " + "(" * 5000 + " tuple()\n}", "ENTRY a {\n  x = f32[] constant(nope)\n  y = s8[] constant(999)\n}",
+        "ENTRY a {\n  x = " + "(" * 5000 + " tuple()\n}",
+        "ENTRY a {\n  x = f32[] constant(nope)\n  y = s8[] constant(999)\n}",
         "ENTRY a {\n  x = f32[99999999999999999999999999] parameter(-)\n}",
     ],
 )  # fmt: skip
@@ -180,7 +183,9 @@ def test_damaged_text_never_crashes(data: st.DataObject) -> None:
     text = data.draw(st.sampled_from([JAX, OLD_IR, modules.read("base.txt").decode()[:6000] + "\n}\n"]))
     for _ in range(data.draw(st.integers(1, 6))):
         at = data.draw(st.integers(0, len(text) - 1))
-        text = text[:at] + data.draw(st.text("(){}[]=,%\"\n 0aE-", max_size=3)) + text[at + data.draw(st.integers(0, 3)) :]
+        text = (
+            text[:at] + data.draw(st.text('(){}[]=,%"\n 0aE-', max_size=3)) + text[at + data.draw(st.integers(0, 3)) :]
+        )
     read_or_refuse(lambda: parse_hlo_text(text))
     read_or_refuse(lambda: parse_ir_text(text))
 
