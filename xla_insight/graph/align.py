@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 
 from xla_insight.graph.canonical import Form
 from xla_insight.graph.sequences import common_pairs
@@ -58,8 +59,8 @@ def align(before: Form, after: Form, parameters: list[tuple[int, int]]) -> Align
         result.pair(ours, theirs)
     labels = _labels(before, after, parameters)
     _pair_equal(before, after, labels, result)
-    with_stack = _has_stacks(before) and _has_stacks(after)
-    sides = [_Side(form, own, with_stack=with_stack) for form, own in zip((before, after), labels, strict=True)]
+    origins = _common_origins(before, after)
+    sides = [_Side(form, own, origins) for form, own in zip((before, after), labels, strict=True)]
     _pair_sequences(sides, _Side.structure_tokens, result)
     for token in (_Side.typed_tokens, _Side.placed_tokens, _Side.untyped_tokens):
         if UNPAIRED in result.to_after and UNPAIRED in result.to_before:
@@ -123,15 +124,25 @@ def _pair_equal(before: Form, after: Form, labels: tuple[dict[int, int], dict[in
                 result.exact.add(node)
 
 
+class Origins(Enum):
+    """What can be compared of where instructions come from: nothing says more than both graphs know."""
+
+    LINES = 1
+    OPERATIONS = 2
+    NONE = 3
+
+
 class _Side:
     """Tokens of one graph for pairing as sequences, made for the nodes that are left."""
 
-    def __init__(self, form: Form, labels: dict[int, int], *, with_stack: bool) -> None:
+    def __init__(self, form: Form, labels: dict[int, int], origins: Origins) -> None:
         self.form = form
         self.labels = labels
-        self.with_stack = with_stack
-        # When one side knows no lines, only the framework operation tells where a node comes from.
-        self.origins = form.origins if with_stack else _operations(form)
+        self.origins, self.places = {
+            Origins.LINES: lambda: (form.origins, form.places),
+            Origins.OPERATIONS: lambda: (_operations(form),) * 2,
+            Origins.NONE: lambda: ([0] * len(form),) * 2,
+        }[origins]()
 
     def structure_tokens(self, nodes: list[int]) -> list[int]:
         """Subtree without shapes, constants and attributes, and origin."""
@@ -151,7 +162,7 @@ class _Side:
         return self._local(nodes, [(kind.opcode, "") for kind in self.form.kind_table], placed=True)
 
     def _local(self, nodes: list[int], kinds: list[tuple[str, str]], *, placed: bool = False) -> list[int]:
-        origins = self.form.places if placed and self.with_stack else self.origins
+        origins = self.places if placed else self.origins
         return [local_token(*kinds[self.form.kinds[node]], origins[node]) for node in nodes]
 
 
@@ -182,8 +193,14 @@ def _pair_sequences(sides: list[_Side], token: Callable[[_Side, list[int]], list
             result.pair(rest[0][i], rest[1][j])
 
 
-def _has_stacks(form: Form) -> bool:
-    return any(instruction.metadata.stack for instruction in form.computation.instructions)
+def _common_origins(before: Form, after: Form) -> Origins:
+    """What both graphs know of their instructions' origins."""
+    known = [[i.metadata for i in form.computation.instructions] for form in (before, after)]
+    if all(any(metadata.stack for metadata in side) for side in known):
+        return Origins.LINES
+    if all(any(metadata.op_type for metadata in side) for side in known):
+        return Origins.OPERATIONS
+    return Origins.NONE
 
 
 def _operations(form: Form) -> list[int]:

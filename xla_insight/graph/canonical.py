@@ -172,9 +172,11 @@ class Canonicalizer:
         """Number of instructions of the entry computation that matter."""
         return self._entry.live.count(True)
 
-    def form(self, *, merge: bool = True) -> Form:
-        """The canonical form of the entry computation. With ``merge`` False equal instructions stay apart."""
-        return self._entry.form(merge=merge)
+    def form(self, *, merge: bool = True, lines: bool = True) -> Form:
+        """The canonical form of the entry computation. With ``merge`` False equal instructions stay apart; with
+        ``lines`` False equal constants of different lines are merged, too.
+        """
+        return self._entry.form(merge=merge, lines=lines)
 
 
 def canonicalize(graph: Graph) -> Form:
@@ -205,9 +207,9 @@ class _Draft:
         self.effects = [p for p, number in enumerate(self.numbers) if effects[number]]
         self.live = self._live()
 
-    def form(self, *, merge: bool) -> Form:
+    def form(self, *, merge: bool, lines: bool = True) -> Form:
         instructions = self.computation.instructions
-        lines = {id(i.metadata): stack_token(i.metadata.stack) for i in instructions if i.opcode == "constant"}
+        places = {id(i.metadata): stack_token(i.metadata.stack) for i in instructions if i.opcode == "constant"}
         kinds: list[int] = []
         operands: list[tuple[int, ...]] = []
         positions: list[int] = []
@@ -219,7 +221,7 @@ class _Draft:
                 continue
             inputs = tuple([node_of[o] for o in instruction.operands])
             # The line of a constant tells what it is for, so constants are one only when their stacks are.
-            line = lines[id(instruction.metadata)] if instruction.opcode == "constant" else 0
+            line = places[id(instruction.metadata)] if lines and instruction.opcode == "constant" else 0
             node = merged.setdefault((number, line, inputs), len(kinds)) if merge else len(kinds)
             node_of[position] = node
             if node == len(kinds):

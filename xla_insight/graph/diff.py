@@ -47,6 +47,11 @@ class Prepared:
         """The form in which equal instructions stay apart."""
         return self.canonicalizer.form(merge=False)
 
+    @cached_property
+    def without_lines(self) -> Form:
+        """The form in which equal constants are one whatever their lines, for graphs whose partner knows no lines."""
+        return self.canonicalizer.form(lines=False)
+
 
 def prepare(graph: Graph) -> Prepared:
     """Canonical form of a graph, for ``compare``."""
@@ -68,6 +73,8 @@ def _pair(
 ) -> tuple[tuple[Form, Form], list[tuple[int, int]], Alignment]:
     """The forms to compare, pairs of parameter nodes, and the alignment: in order when possible."""
     merged = (before.merged, after.merged)
+    if before.graph.has_stacks != after.graph.has_stacks:
+        merged = (before.without_lines, after.without_lines)
     if same_structure(*merged):
         return merged, pair_by_number(*merged), align_in_order(*merged)
     parameters = pair_by_number(*merged) if same else pair_parameters(*merged)

@@ -29,20 +29,22 @@ class Explainer:
     """Says whether a change of a number follows from base moves."""
 
     def __init__(self, bases: Iterable[Move]) -> None:
-        self.bases: tuple[Move, ...] = tuple(dict.fromkeys(bases))[:_MAX_BASES]
+        self.bases: tuple[Move, ...] = tuple(dict.fromkeys(move for move in bases if move[0] != move[1]))[:_MAX_BASES]
         self._factors: list[Move] = [*self.bases]
         for x, y in combinations_with_replacement(self.bases, 2):
-            self._factors.append((x[0] * y[0], x[1] * y[1]))
-        self._known: dict[Move, bool] = {}
+            product = (x[0] * y[0], x[1] * y[1])
+            if product[0] != product[1]:
+                self._factors.append(product)
+        self._known: dict[tuple[float, float], bool] = {}
 
     def number(self, before: float, after: float) -> bool:
         """Whether a number moved as a multiple, a fraction or a small offset of a base does."""
         if before == after:
             return True
         key = (before, after)
-        found = self._known.get(key)  # type: ignore[arg-type]
+        found = self._known.get(key)
         if found is None:
-            found = self._known[key] = any(_follows(before, after, base) for base in self._factors)  # type: ignore[index]
+            found = self._known[key] = any(_follows(before, after, base) for base in self._factors)
         return found
 
     def numbers(self, before: Sequence[float], after: Sequence[float]) -> bool:
@@ -85,7 +87,7 @@ def _follows(before: float, after: float, base: Move) -> bool:
     x, y = base
     if before * y == after * x and before != 0:
         return True
-    if before and after and abs(before * x - after * y) <= 1e-6 * abs(before * x):
+    if 0 < abs(before) < 1 and abs(before * x - after * y) <= 1e-6 * abs(before * x):
         return True  # the reciprocal, as in a mean
     if before != int_of(before) or after != int_of(after):
         return False
@@ -93,7 +95,7 @@ def _follows(before: float, after: float, base: Move) -> bool:
     if rest or step == 0:
         return False
     # A multiple and a small offset: the next-token shift slices [0 : n - 1].
-    return abs(int(before) - step * x) <= 2 * abs(step)
+    return abs(int(before) - step * x) <= 2 * abs(step) <= 2 * abs(int(before))
 
 
 def int_of(value: float) -> float:

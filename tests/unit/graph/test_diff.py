@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from dataclasses import replace
 
 import pytest
@@ -84,6 +86,23 @@ def test_a_graph_with_itself_is_empty(name: str) -> None:
         result = diff(modules.graph(name), other)
         assert result.is_empty and result.root is None
         assert result.contains_before and result.contains_after and not result.outputs_only
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(("first", "extra", "optimized"), 2)))
+def test_any_two_graphs_can_be_compared(before: str, after: str) -> None:
+    result = diff(modules.graph(before), modules.graph(after))
+    assert result.root is not None and result.root in result.roots
+    back = diff(modules.graph(after), modules.graph(before))
+    assert (result.sizes.before, result.sizes.after) == (back.sizes.after, back.sizes.before)
+
+
+def test_lines_come_from_either_side() -> None:
+    bare = parse_hlo_text(re.sub(r", metadata=\{[^}]*\}", "", modules.read("start.txt").decode()))
+    result = diff(modules.text_graph("longer"), bare)
+    assert result.same_but_attributes and root_of(result).stack_inferred
+    assert root_of(result).stack[0].file.endswith("step.py")
+    result = diff(bare, modules.text_graph("longer"))
+    assert result.same_but_attributes and root_of(result).stack and not root_of(result).stack_inferred
 
 
 CONSTANTS = [p for p, i in enumerate(BASE.instructions) if i.opcode == "constant" and i.shape.dtype == "f32"]
