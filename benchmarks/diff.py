@@ -6,7 +6,7 @@ For each size and each kind of edit it prints seconds, peak memory, and whether 
 one named first (for a text comparison: the first changed instruction). Modules are written like a training step of a
 transformer: a forward pass with Python stacks, a backward pass without, an optimizer step, and in front the unused
 constants of sizes that torch_xla leaves behind. An edited step is traced anew, so its instructions are renumbered.
-difflib runs as most people call it (autojunk on); without autojunk it is quadratic and skipped beyond 10,000 lines.
+difflib runs as most people call it (autojunk on); without autojunk it is quadratic and skipped beyond 11,000 lines.
 
 ``--relatives`` also measures the search for the nearest earlier relative over 2,000 graphs of 10,000 instructions.
 """
@@ -36,7 +36,8 @@ from xla_insight.graph.schema import message_class
 SIZES = (1_000, 10_000, 50_000)
 EDITS = ("sequence length", "constant", "inserted operation")
 LAYER_SIZE = 36  # instructions that one layer adds; only used to choose the number of layers
-QUADRATIC_LIMIT = 10_000
+QUADRATIC_LIMIT = 11_000
+PATIENCE_S = 5
 MODEL = "/home/user/train/model.py"
 ADAM = "/home/user/venv/lib/python3.11/site-packages/torch/optim/adam.py"
 
@@ -232,10 +233,14 @@ def _f32(value: float) -> bytes:
 
 
 def measured(work: Callable[[], Value]) -> tuple[Value, float, float]:
-    """(result, seconds, peak megabytes). Memory comes from a second run, because tracing it costs time."""
+    """(result, seconds, peak megabytes). Memory comes from a second run, because tracing it costs time; work that takes
+    longer than five seconds is not repeated for it (NaN).
+    """
     start = time.perf_counter()
     result = work()
     seconds = time.perf_counter() - start
+    if seconds > PATIENCE_S:
+        return result, seconds, float("nan")
     tracemalloc.start()
     work()
     peak = tracemalloc.get_traced_memory()[1] / 1e6
@@ -257,7 +262,12 @@ def report(ways: list[tuple[str, str, float, float, str, str]]) -> None:
     """Print the table."""
     print(f"{'module and edit':34} {'way':26} {'seconds':>8} {'MB':>7} {'root named':>11}  shown")
     for what, way, seconds, peak, named, shown in ways:
-        print(f"{what:34} {way:26} {seconds:8.3f} {peak:7.1f} {named:>11}  {shown}")
+        print(f"{what:34} {way:26} {seconds:8.3f} {megabytes(peak):>7} {named:>11}  {shown}")
+
+
+def megabytes(peak: float) -> str:
+    """Megabytes, or "-" where they were not measured."""
+    return "-" if peak != peak else f"{peak:.1f}"  # noqa: PLR0124 - only NaN differs from itself
 
 
 def module_rows(size: int) -> list[tuple[str, str, float, float, str, str]]:
@@ -337,12 +347,13 @@ def main() -> int:
     parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES), help="numbers of instructions")
     parser.add_argument("--relatives", action="store_true", help="also search relatives among 2,000 graphs")
     options = parser.parse_args()
+    if options.relatives:
+        relatives()  # first: the peak memory of a process never falls
     rows = []
     for size in options.sizes:
         rows += module_rows(size)
+        print(f"measured {size:,}", file=sys.stderr)
     report(rows)
-    if options.relatives:
-        relatives()
     return 0
 
 
