@@ -29,6 +29,10 @@ class RunFormatError(InsightError):
     """A run exists but its format is unknown or too damaged to open."""
 
 
+class GraphFormatError(InsightError):
+    """A file or a stored graph is not a module that can be read (HLO proto, HLO text, torch_xla IR text)."""
+
+
 class QueryError(InsightError):
     """An SQL query of the user failed."""
 
