@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import shlex
 import socket
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Annotated
 import typer
 
 from xla_insight.cli.output import standard_output
+from xla_insight.cli.places import free_place
 from xla_insight.errors import MissingDependencyError, UsageError
 
 APP_PORT = 8050
@@ -41,7 +41,9 @@ def demo_command(
     from xla_insight.runner import demo
 
     _require_packages(demo.missing(), show)
-    run = free_folder(out)
+    if "://" in out:
+        raise UsageError(f"the demo records to a folder on this machine, not to {out}")
+    run = free_place(out)
     if run != out:
         print(f"{out} already holds something, which is kept; recording to {run}")
     print(f"Training a small BERT masked language model on XLA:CPU, recorded to {run}. This takes about two minutes.")
@@ -54,21 +56,6 @@ def demo_command(
     if show:
         _serve(run, port)
     return 0
-
-
-def free_folder(wanted: str) -> str:
-    """``wanted``, or when something is there already the first of ``wanted-2``, ``wanted-3`` … that is free."""
-    if "://" in wanted:
-        raise UsageError(f"the demo records to a folder on this machine, not to {wanted}")
-    folder, number = wanted, 2
-    while _occupied(Path(folder)):
-        folder = f"{wanted.rstrip(os.sep)}-{number}"
-        number += 1
-    return folder
-
-
-def _occupied(folder: Path) -> bool:
-    return folder.exists() and not (folder.is_dir() and not any(folder.iterdir()))
 
 
 def _require_packages(missing: list[str], show: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from xla_insight.cli.places import free_place, is_taken
 from xla_insight.errors import RunExistsError, UsageError
 
 
@@ -36,10 +37,10 @@ def run_command(
         raise UsageError(f"no level {level!r}; choose one of: {', '.join(LEVELS)}")
     launch.command_line(command)
     run = _default_run(command) if out is None else out
-    if out is not None and _occupied(out):
+    if out is not None and is_taken(out):
         raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out")
     status = launch.run_command(command, run, level or "light")
-    if _occupied(run):
+    if is_taken(run):
         print(f"xla-insight: recorded to {run}; read it with: xla-insight report {run}", file=sys.stderr)
     else:
         print("xla-insight: nothing recorded: no process of this command imported torch_xla", file=sys.stderr)
@@ -48,20 +49,4 @@ def run_command(
 
 def _default_run(command: list[str]) -> str:
     words = [word for word in command if not word.startswith("-")]
-    name = Path(words[0]).stem if words else "run"
-    folder = Path("runs") / name
-    number = 2
-    while _occupied(str(folder)):
-        folder = Path("runs") / f"{name}-{number}"
-        number += 1
-    return str(folder)
-
-
-def _occupied(run: str) -> bool:
-    """Whether anything is there already; an empty folder is free."""
-    import fsspec
-
-    filesystem, path = fsspec.core.url_to_fs(run)
-    if not filesystem.exists(path):
-        return False
-    return not filesystem.isdir(path) or bool(filesystem.ls(path, detail=False))
+    return free_place(f"runs/{Path(words[0]).stem if words else 'run'}")

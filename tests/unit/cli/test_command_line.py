@@ -12,6 +12,7 @@ import typer
 
 import xla_insight.cli
 from xla_insight import cli
+from xla_insight.cli.places import free_place
 from xla_insight.errors import CheckFailedError, InsightError, RunNotFoundError
 
 
@@ -117,4 +118,20 @@ def test_the_dashboard_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_every_module_with_a_command_is_a_verb() -> None:
     modules = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
-    assert set(cli.VERBS) == modules - {"__init__", "__main__", "output"}
+    assert set(cli.VERBS) == modules - {"__init__", "__main__", "output", "places"}
+
+
+@pytest.mark.parametrize("place", ["nosuch://bucket/run", "file\0name"])
+def test_a_place_that_cannot_be_reached_is_one_sentence(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--out", place, "-c", "print(1)"]) == 2
+    complaint = capsys.readouterr().err
+    assert complaint.startswith("xla-insight: cannot record to")
+    assert complaint.count("\n") == 1
+
+
+def test_a_free_name_beside_what_is_there(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    assert free_place(f"{tmp_path}/run") == f"{tmp_path}/run", "an empty folder is free"
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    (tmp_path / "run-2").write_text("a file")
+    assert free_place(f"{tmp_path}/run") == f"{tmp_path}/run-3"
