@@ -121,9 +121,8 @@ def test_every_module_with_a_command_is_a_verb() -> None:
     assert set(cli.VERBS) == modules - {"__init__", "__main__", "output", "places"}
 
 
-@pytest.mark.parametrize("place", ["nosuch://bucket/run", "file\0name"])
-def test_a_place_that_cannot_be_reached_is_one_sentence(place: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["run", "--out", place, "-c", "print(1)"]) == 2
+def test_a_place_that_cannot_be_reached_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--out", "nosuch://bucket/run", "-c", "print(1)"]) == 2
     complaint = capsys.readouterr().err
     assert complaint.startswith("xla-insight: cannot record to")
     assert complaint.count("\n") == 1
