@@ -49,7 +49,8 @@ def laptop(wheel: Path, repository: Path, tmp_path_factory: pytest.TempPathFacto
     venv.create(folder, with_pip=True)
     programs = folder / "bin"
     command = [str(programs / "python"), "-m", "pip", "install", "-qq", "-c", str(repository / "constraints.txt")]
-    subprocess.run([*command, f"{wheel}[app]", "pytest", "hypothesis"], check=True, timeout=1200)
+    # grpcio-tools: a unit test compiles our schema again and compares.
+    subprocess.run([*command, f"{wheel}[app]", "pytest", "hypothesis", "grpcio-tools"], check=True, timeout=1200)
     return programs
 
 
