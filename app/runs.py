@@ -21,6 +21,8 @@ from xla_insight.errors import RunNotFoundError
 
 RUN_FILE = "run.json"
 PROCESS_FILE = "process.json"
+MAX_UNIX_NS = 4_102_444_800_000_000_000
+"""The year 2100: a later start is damage, and calendars may refuse it."""
 QUIET_S = 15.0
 """A process that has not said goodbye and wrote nothing for this long counts as crashed."""
 
@@ -92,11 +94,11 @@ def _entry(path: Path, root: Path) -> RunEntry | None:
         if not path.resolve().is_relative_to(root) or not (path / RUN_FILE).is_file():
             return None
         files = list(_files(path))
-    except OSError:
+        strays = [name for name, _ in files if not (path / name).resolve().is_relative_to(root)]
+    except (OSError, RuntimeError):  # RuntimeError: links that lead in a circle
         return None
     modified = max((status.st_mtime for _, status in files), default=0.0)
     facts, problem = _read_facts(path / RUN_FILE, root)
-    strays = [name for name, _ in files if not (path / name).resolve().is_relative_to(root)]
     if strays:
         problem = _stray(strays[0])
     state = RunState.BROKEN if problem else _state(path, files, modified)
@@ -105,7 +107,7 @@ def _entry(path: Path, root: Path) -> RunEntry | None:
         id=path.name,
         path=path,
         state=state,
-        started_unix_s=started / 1e9 if isinstance(started, int | float) else None,
+        started_unix_s=started / 1e9 if isinstance(started, int | float) and 0 < started < MAX_UNIX_NS else None,
         modified_unix_s=modified,
         revision=_revision(files, state),
         problem=problem,
@@ -126,7 +128,7 @@ def _read_facts(path: Path, root: Path) -> tuple[dict[str, Any], str | None]:
         facts = json.loads(path.read_bytes())
     except OSError as error:
         return {}, f"{path.name} cannot be read ({error.strerror}). Check its permissions."
-    except ValueError:
+    except (ValueError, RecursionError):
         return (
             {},
             f"{path.name} is not valid JSON; it was damaged after recording. Restore it from a copy, or record again.",

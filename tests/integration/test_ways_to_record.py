@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -123,3 +125,50 @@ with xi.profile(sys.argv[2]):
             assert capabilities["graph_hash"] is known
             assert opened.executions["graph"].notna().all() == known
             assert len(opened.executions) == 3
+
+
+def test_children_started_before_the_first_graph_record_only_their_own(tmp_path: Path) -> None:
+    (tmp_path / "spawning.py").write_text(
+        """
+import multiprocessing
+import torch, torch_xla
+
+def work(steps):
+    for _ in range(steps):
+        z = torch.ones(4 + steps).to(torch_xla.device()) * 2
+        torch_xla.sync()
+
+if __name__ == "__main__":
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=work, args=(steps,)) for steps in (3, 5)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+"""
+    )
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command = [*CLI, "run", "--out", str(tmp_path / "run"), str(tmp_path / "spawning.py")]
+    done = run_program(command, TMPDIR=str(temporary))
+    assert done.code == 0, done.err
+    with open_run(tmp_path / "run") as opened:
+        assert sorted(opened.executions.groupby("process").size()) == [3, 5]
+        assert opened.executions["graph"].notna().all()
+        assert opened.counters.query("name == 'executions'")["delta"].sum() == 8
+    assert list(temporary.glob("xla-insight-*")) == [], "nothing is left behind"
+
+
+def test_signals_reach_the_script(tmp_path: Path) -> None:
+    (tmp_path / "waiting.py").write_text(
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: sys.exit(5))\n"
+        "print('ready', flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [*CLI, "run", "--out", str(tmp_path / "run"), str(tmp_path / "waiting.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGUSR1)
+        assert process.wait(30) == 5

@@ -93,6 +93,16 @@ class RunTables:
             return NOWHERE
         return self.places.get((int(process), int(site)), NOWHERE)
 
+    def parts_of(self, process: Process) -> list[Process]:
+        """What the same operating-system process recorded to this run, as a Trainer does that trains several times."""
+
+        def identity(other: Process) -> tuple[object, ...]:
+            return other.rank, other.facts.get("host"), other.facts.get("pid")
+
+        if not isinstance(process.facts.get("pid"), int):
+            return [process]
+        return [other for other in self.processes if identity(other) == identity(process)]
+
     def main_process(self) -> Process | None:
         """The process that speaks for the run: the lowest rank; of several, the one that executed most."""
         if not self.processes:

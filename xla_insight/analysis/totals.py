@@ -51,10 +51,10 @@ def evictions(compiles: pd.DataFrame) -> int:
 
 
 def step_facts(tables: RunTables, process: Process | None) -> StepFacts:
-    """Steps of the process that speaks for the run."""
+    """Steps of the process that speaks for the run, over all the parts it recorded one after the other."""
     if process is None:
         return StepFacts(0)
-    steps = tables.of("steps", process.index)
+    steps = pd.concat([tables.of("steps", part.index) for part in tables.parts_of(process)])
     if steps.empty:
         return StepFacts(0)
     milliseconds = steps["duration_ns"].to_numpy(dtype=np.float64) / 1e6

@@ -31,6 +31,8 @@ def export_command(
     """Write the tables of a run, its recompiles and its findings for a spreadsheet or another tool."""
     if csv is None and parquet is None:
         raise UsageError("say what to export and where: --csv DIR or --parquet DIR")
+    if csv is not None and parquet is not None and csv.resolve() == parquet.resolve():
+        raise UsageError(f"--csv and --parquet name the same folder, {csv}; give each its own")
     from xla_insight.analysis import analyze
     from xla_insight.report.csv import export_csv
     from xla_insight.report.parquet import export_parquet

@@ -37,13 +37,16 @@ def run_command(
         raise UsageError(f"no level {level!r}; choose one of: {', '.join(LEVELS)}")
     launch.command_line(command)
     run = _default_run(command) if out is None else out
+    if out is not None and (not out.strip() or out.startswith("memory:")):
+        raise UsageError(f"cannot record to {out!r}: give a folder, or the URL of a place that outlives this command")
     if out is not None and is_taken(out):
         raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out")
     status = launch.run_command(command, run, level or "light")
     if is_taken(run):
         print(f"xla-insight: recorded to {run}; read it with: xla-insight report {run}", file=sys.stderr)
     else:
-        print("xla-insight: nothing recorded: no process of this command imported torch_xla", file=sys.stderr)
+        why = "no process imported torch_xla, or it said above why not"
+        print(f"xla-insight: nothing recorded to {run}: {why}", file=sys.stderr)
     return status
 
 

@@ -36,6 +36,9 @@ class DebugFile:
 
     def __init__(self, path: str | None = None) -> None:
         self.owned = path is None
+        self.recreated = 0
+        """How often the folder was gone and made again (cleaners of temporary files do that); blocks were lost."""
+        self._pid = os.getpid()
         self._folder = tempfile.mkdtemp(prefix="xla-insight-") if path is None else ""
         self.path = path or os.path.join(self._folder, "debug.txt")
         self._parts: list[_Part] = []
@@ -70,6 +73,9 @@ class DebugFile:
 
     def poll(self) -> None:
         """Read all that was written so far; rotate when the file has grown past ``ROTATE_BYTES``."""
+        if self.owned and not os.path.isdir(self._folder):
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            self.recreated += 1
         self._open_current()
         for index in range(max(0, len(self._parts) - 2), len(self._parts)):
             self._read_part(index)
@@ -150,6 +156,6 @@ class DebugFile:
                 os.symlink(os.devnull, self.path)
 
     def remove(self) -> None:
-        """Delete our folder, at the end of the process."""
-        if self.owned:
+        """Delete our folder, at the end of the process that made it."""
+        if self.owned and self._pid == os.getpid():
             shutil.rmtree(self._folder, ignore_errors=True)

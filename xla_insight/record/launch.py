@@ -17,6 +17,7 @@ from xla_insight.errors import UsageError
 from xla_insight.record import torch_xla as framework
 from xla_insight.record.session import GROUP_VARIABLE, LEVEL_VARIABLE, RUN_VARIABLE
 
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 STARTUP = Path(__file__).resolve().parent / "startup"
 
 
@@ -49,18 +50,24 @@ def environment(run: str, level: str, inherited: Mapping[str, str]) -> dict[str,
 def run_command(words: list[str], run: str, level: str) -> int:
     """Run to the end and return the exit status (128 + signal when killed, as a shell does). Raises UsageError.
 
-    Ctrl-C reaches the child by itself: we only wait for it to finish.
+    Signals sent to us are passed on, so that a batch system that knows only our process reaches the training. Ctrl-C at
+    a terminal reaches the child by itself.
     """
     command = command_line(words)
+    children: list[subprocess.Popen[bytes]] = []
+
+    def forward(number: int, _frame: object) -> None:
+        if children and not (number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty()):
+            children[0].send_signal(number)
+
+    previous = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
-        child = subprocess.Popen(command, env=environment(run, level, os.environ))
-    except OSError as error:
-        raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from error
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    forwarded = signal.signal(signal.SIGTERM, lambda number, frame: child.send_signal(number))
-    try:
-        status = child.wait()
+        try:
+            children.append(subprocess.Popen(command, env=environment(run, level, os.environ)))
+        except OSError as error:
+            raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from error
+        status = children[0].wait()
     finally:
-        signal.signal(signal.SIGINT, previous)
-        signal.signal(signal.SIGTERM, forwarded)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
     return status if status >= 0 else 128 - status

@@ -231,7 +231,7 @@ class Recorder:
             # Each part alone: what one part cannot digest must not take the rest with it.
             guard = self.faults.guard
             if self._debug_file is not None:
-                guard("debug_file")(self._debug_file.poll)()
+                guard("debug_file")(self._poll_debug_file)(self._debug_file)
             polled = guard("metrics")(self._counting.poll)()
             if polled is not None:
                 self._matcher.add_samples(polled.executes, polled.compiles)
@@ -243,6 +243,14 @@ class Recorder:
             self._counting.refresh_names()
             self._tick_s = self._counting.next_poll_s(TICK_S, MIN_TICK_S)
             self._flush(force=any(event.kind == Kind.COMPILE for event in self._events))
+
+    def _poll_debug_file(self, file: DebugFile) -> None:
+        before = file.recreated
+        file.poll()
+        if file.recreated > before:
+            why = "the folder of the framework's debug file was deleted; some graphs have no name"
+            now = time.perf_counter_ns()
+            self._events.append(Event(now, None, Kind.LOST, name="blocks", value=1.0, detail=why))
 
     def _tick_clock(self) -> None:
         stepped = self._clock.tick()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import multiprocessing
 import os
 import socket
 import sys
@@ -16,6 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from multiprocessing.util import Finalize
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +56,7 @@ class Session:
     """One recording of this process, from ``open`` to ``close``. Recording starts once torch_xla is imported."""
 
     current: Session | None = None
+    opening = threading.Lock()
 
     def __init__(self, out: str, level: str, group: str | None) -> None:
         # The program may change its directory while we record.
@@ -117,6 +120,8 @@ class Session:
             guard(lambda found: transformers_hooks.install_trainer(found, self._hooks, self._patches)),
         )
         atexit.register(self._at_exit)
+        if multiprocessing.parent_process() is not None:  # such a process may end without running atexit
+            Finalize(None, self._at_exit, exitpriority=100)
 
     def _writer(self, phase: str, described: bool, reason: str) -> Any:
         self._capabilities = capabilities(phase, described, reason)
@@ -207,7 +212,6 @@ class Session:
         settings.restore()
         if settings.file is not None:
             settings.file.stop()
-            atexit.register(settings.file.remove)
 
     def _final_facts(self, recorder: Recorder) -> dict[str, Any]:
         """What is known only at the end: the devices, and whether graphs were described as promised."""
@@ -242,6 +246,7 @@ def capabilities(phase: str, described: bool, reason: str) -> dict[str, Any]:
 
 
 def _after_fork() -> None:
+    framework.drop_inherited_settings()
     if Session.current is not None:
         Session.current.abandon()
 
@@ -291,6 +296,15 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
 
     def __enter__(self) -> profile:
         try:
+            self._enter()
+        except Exception as error:
+            say(f"not recording: {type(error).__name__}: {error}")
+        return self
+
+    def _enter(self) -> None:
+        if not self._out.strip():
+            raise ValueError("the folder to record to has no name")
+        with Session.opening:  # two threads may begin at once; one of them records
             if Session.current is not None:
                 self._nested = True
                 self._session = Session.current
@@ -299,9 +313,6 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
             else:
                 self._session = Session(self._out, _level(self._level), self._group or _group())
                 self._session.open()
-        except Exception as error:
-            say(f"not recording: {type(error).__name__}: {error}")
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

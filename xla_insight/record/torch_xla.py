@@ -9,6 +9,7 @@ instead: it asks for the default device just before, and runs the step closures 
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -29,6 +30,8 @@ TESTED_VERSION = "2.9"
 MAX_FRAMES = "32"
 
 _LEVEL, _FILE, _FRAMES = "PT_XLA_DEBUG_LEVEL", "PT_XLA_DEBUG_FILE", "PT_XLA_DEBUG_MAX_FRAME"
+_OWNER = "XLA_INSIGHT_DEBUG_OWNER"
+"""The process that set the variables above: in any other they are inherited, not the user's wish."""
 _LOCAL_RANK = "PJRT_LOCAL_PROCESS_RANK"
 KEY_PREFIXES = ("XLA_", "PT_XLA_", "PJRT_", "LIBTPU_", "TPU_", "NEURON_", "CPU_NUM_DEVICES")
 """Variables that can change a graph, its key or its cost; only these are recorded."""
@@ -57,11 +60,15 @@ class DebugSettings:
         self._saved: dict[str, str | None] = {}
         self.file: DebugFile | None = None
         self.reason = ""
+        self._pid = str(os.getpid())
 
     def arrange(self) -> None:
         """Set what must be set before the first graph; respect what the user set. Does nothing when already done."""
         if self.file is not None or self.reason:
             return
+        if self._environment.get(_OWNER, self._pid) != self._pid:
+            for name in (_LEVEL, _FILE, _FRAMES, _OWNER):
+                self._environment.pop(name, None)
         level = self._environment.get(_LEVEL) or ("100" if self._environment.get("PT_XLA_DEBUG", "0") != "0" else None)
         file = self._environment.get(_FILE)
         if level is not None and not file:
@@ -69,16 +76,22 @@ class DebugSettings:
             return
         if file and level is not None:
             self.file = DebugFile(os.path.abspath(file))
-            if int(level) < 2:
+            if not (level.isdigit() and int(level) >= 2):
                 self.reason = f"{_LEVEL} is {level}: executions of known graphs are not described (2 is needed)"
             return
         self.file = DebugFile()
-        wanted = {_LEVEL: "2", _FILE: self.file.path}
+        atexit.register(self.file.remove)
+        wanted = {_LEVEL: "2", _FILE: self.file.path, _OWNER: self._pid}
         if _FRAMES not in self._environment:
             wanted[_FRAMES] = MAX_FRAMES
         for name, value in wanted.items():
             self._saved[name] = self._environment.get(name)
             self._environment[name] = value
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether these are the settings of a parent that forked."""
+        return self._pid != str(os.getpid())
 
     def restore(self) -> None:
         """Take our variables back, so that child processes do not inherit them."""
@@ -90,17 +103,26 @@ class DebugSettings:
         self._saved = {}
 
 
-_settings = DebugSettings(os.environ)
+_known_settings = [DebugSettings(os.environ)]
+"""The settings of this process, last; before them those of parents it was forked from."""
 
 
 def arrange_debug_settings() -> DebugSettings:
     """The settings of this process, arranged when that is still of use. Needs no import of torch_xla."""
+    if _known_settings[-1].is_inherited:
+        _known_settings.append(DebugSettings(os.environ))
+    settings = _known_settings[-1]
     module = sys.modules.get(MODULE)
-    if _settings.file is None and module is not None and _graphs_ran(module):
-        _settings.reason = "recording began after the first graph, when the debug settings had been read already"
-        return _settings
-    _settings.arrange()
-    return _settings
+    if settings.file is None and module is not None and _graphs_ran(module):
+        settings.reason = "recording began after the first graph, when the debug settings had been read already"
+        return settings
+    settings.arrange()
+    return settings
+
+
+def drop_inherited_settings() -> None:
+    """In a forked child: its graphs must not be described in the parent's file."""
+    _known_settings[-1].restore()
 
 
 def _graphs_ran(module: ModuleType) -> bool:
@@ -209,7 +231,8 @@ class XlaHooks:
         from torch_xla.distributed import parallel_loader
 
         extension = self.module._XLAC
-        self._sync_code: CodeType = self.module.sync.__code__
+        # From where it is defined: the public name may be a wrapper of the user's.
+        self._sync_code: CodeType = sys.modules[f"{MODULE}.torch_xla"].sync.__code__
         wrap = self.patches.wrap
         wrap(extension, "_xla_get_default_device", self._sync_begins)
         wrap(xla_model, "_run_step_closures", self._sync_ends)
@@ -225,7 +248,7 @@ class XlaHooks:
     def _arrange_rank(self) -> None:
         """Only local rank 0 describes its graphs, and C++ asks once, at the first graph: be rank 0 for that moment."""
         rank = os.environ.get(_LOCAL_RANK, "0")
-        settings = _settings
+        settings = _known_settings[-1]
 
         def before() -> None:
             os.environ[_LOCAL_RANK] = "0"
