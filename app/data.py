@@ -64,7 +64,6 @@ class RunView:
     problems: tuple[str, ...]
     exceptions: tuple[str, ...]
     """What ended the training, as type and message, where an exception did."""
-    read_unix_s: float
 
     def process(self, wanted: int | None) -> int | None:
         """The process to show: the wanted one when it has steps, else the first that has; None when none has."""
@@ -191,7 +190,6 @@ def read_run(entry: RunEntry) -> RunView:
             names=rank_graphs(steps),
             problems=tuple(run.problems),
             exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
-            read_unix_s=time.time(),
         )
 
 

@@ -66,10 +66,17 @@ COLUMNS = (
 )
 _GRID_LEAST_PX, _GRID_MOST_PX = 240, 640
 _NUMERIC = ("count", "s", "bytes")
+
+
+def _memory(n_bytes: float | None) -> str:
+    """The framework prints GB with six decimals: what rounds to nothing is less than 1 kB, not zero."""
+    return "<1 kB" if n_bytes == 0 else numbers.size(n_bytes)
+
+
 _WORDING: dict[str, Callable[[float | None], str]] = {
     "count": numbers.count,
     "s": numbers.duration,
-    "bytes": numbers.size,
+    "bytes": _memory,
 }
 
 

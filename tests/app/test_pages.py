@@ -216,3 +216,9 @@ def test_navigation_lists_pages_that_exist() -> None:
 
 def test_every_state_has_a_word() -> None:
     assert all(shell.STATE_WORDS[state] for state in shell.RunState)
+
+
+def test_a_size_that_rounds_to_nothing_is_not_shown_as_zero() -> None:
+    from xla_insight_app.pages import graphs
+
+    assert [graphs._WORDING["bytes"](n_bytes) for n_bytes in (None, 0, 1074)] == ["n/a", "<1 kB", "1.07 kB"]

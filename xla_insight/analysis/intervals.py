@@ -28,10 +28,6 @@ class Spans(NamedTuple):
         table = np.array(list(pairs), dtype=np.int64).reshape(-1, 2)
         return cls(table[:, 0].copy(), table[:, 1].copy())
 
-    def keep(self, mask: Mask) -> Spans:
-        """Only the intervals where ``mask`` holds."""
-        return Spans(self.starts[mask], self.ends[mask])
-
 
 NO_SPANS = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
 

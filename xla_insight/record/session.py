@@ -103,6 +103,9 @@ class Session:
 
         self._module = module
         phase = framework.phase(module)
+        if not framework.is_tested(module):
+            version = f"torch_xla {module.__version__}, made for {framework.TESTED_VERSION}"
+            say(f"{version}: what cannot be recorded is counted as faults in the report")
         settings = framework.arrange_debug_settings()
         writer = self._writer(phase, settings.file is not None, settings.reason)
         recorder = Recorder(framework.framework(module), settings.file, writer, self.faults)

@@ -51,7 +51,6 @@ class TorchHooks:
         self._gc_begin_ns = 0
         self._last_error = 0
         """Identity of the last loader error: it is seen once by each loop it passes, and must not be kept alive."""
-        self._main = threading.get_ident()
 
     def install(self) -> None:
         """Hook everything. torch must have been imported by the user's program."""

@@ -159,6 +159,11 @@ def framework(module: ModuleType) -> Framework:
     )
 
 
+def is_tested(module: ModuleType) -> bool:
+    """Whether the private API of this version is the one that this file was written for."""
+    return str(module.__version__).startswith(f"{TESTED_VERSION}.")
+
+
 def phase(module: ModuleType | None) -> str:
     """`before_runtime`, `before_first_graph` or `after_first_graph`: what can be captured depends on it."""
     if module is None:
