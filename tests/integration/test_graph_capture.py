@@ -8,6 +8,7 @@ import pytest
 
 from xla_insight.analysis import analyze
 from xla_insight.graph.hlo_proto import parse_hlo_proto
+from xla_insight.graph.ir_text import parse_ir_dumps
 from xla_insight.store.reader import open_run
 
 from .programs import bare_hashes, recorded, script
@@ -71,3 +72,17 @@ def test_what_does_not_fit_the_limit_is_said(tmp_path: Path) -> None:
         assert len(run.graph_hashes()) == 1
         assert run.losses["what"].tolist() == ["graphs", "graphs"]
         assert "max_graph_bytes" in run.losses["why"][0]
+
+
+def test_level_full_keeps_the_text_of_each_graph(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    done = script("loop.py", LOOP_PROFILE=str(path), XLA_INSIGHT_LEVEL="full")
+    bare, hashes = bare_hashes("loop.py", tmp_path)
+    assert done.code == 0, done.err
+    assert done.result["losses"] == bare.result["losses"]
+    with open_run(path) as run:
+        assert run.executions.sort_values("time_ns")["graph"].tolist() == hashes
+        for graph in run.graph_hashes():
+            (entry,) = parse_ir_dumps(run.ir(graph) or "")
+            assert entry.hash == graph and entry.root_hashes
+        assert run.faults.empty and run.losses.empty
