@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xla_insight.analysis.recompiles.evidence import OTHER_ROOTS, SAME_COMPUTATION, SAME_ROOTS, Evidence, Explanation
@@ -26,6 +27,7 @@ ALIKE_SHARE = 0.8
 """The same for graphs of different families."""
 UNRELATED_SIZE = 8
 """A graph this many times as large does another job."""
+MAX_GRAPHS = 6
 _ROOTS = re.compile(r"^Root Hashes: \((.*)\)\s*$", re.MULTILINE)
 
 
@@ -109,15 +111,16 @@ class _Walk:
             after.graph,
             since,
             self._happenings.earlier_uploads(compile_.process, cut_ns),
-            self._graph(since.previous),
-            tuple(graph for name in since.read_graphs if (graph := self._graph(name)) is not None),
+            self._graphs(since.previous),
+            self._graphs(since.read_graphs),
             self._ran(compile_, compile_.graph),
             self._ran(compile_, against),
         )
 
-    def _graph(self, name: str | None) -> Graph | None:
-        prepared = self._library.prepared(name)
-        return prepared.graph if prepared else None
+    def _graphs(self, names: Sequence[str]) -> tuple[Graph, ...]:
+        """The graphs of these names that were kept; of many, the first few."""
+        prepared = [self._library.prepared(name) for name in names[:MAX_GRAPHS]]
+        return tuple(found.graph for found in prepared if found is not None)
 
     def _ran(self, compile_: Compile, graph: str | None) -> int:
         return self._executed.get((compile_.process, graph), -1) if graph else -1
