@@ -15,10 +15,11 @@ from xla_insight.analysis.recompiles.evidence import OTHER_ROOTS, SAME_COMPUTATI
 from xla_insight.analysis.recompiles.happenings import Happenings
 from xla_insight.analysis.recompiles.history import Compile, FamilyKey, History, executions_of
 from xla_insight.analysis.recompiles.library import GraphLibrary
+from xla_insight.analysis.recompiles.repeats import Repeats
 from xla_insight.analysis.recompiles.rules import explanation_of
 from xla_insight.analysis.tables import RunTables
 from xla_insight.graph.diff import compare
-from xla_insight.graph.model import Graph
+from xla_insight.graph.model import Graph, Shape
 from xla_insight.graph.nearest import RelativeIndex, Signature
 
 RELATED_SHARE = 0.3
@@ -51,6 +52,7 @@ class _Walk:
         self._history = history
         self._library = library
         self._text = tables.ir
+        self._repeats = Repeats()
         self._happenings = Happenings(tables)
         self._executed = executions_of(tables["ran"])
         self._families: dict[FamilyKey, RelativeIndex] = defaultdict(RelativeIndex)
@@ -59,13 +61,32 @@ class _Walk:
 
     def explain(self, compile_: Compile) -> Explained:
         """The next compile."""
+        short = self._short_cut(compile_)
+        if short is not None:
+            self._remember(compile_, None)
+            return Explained(compile_, short[1], short[0])
         signature = None if compile_.seen_before or compile_.eager else self._library.signature(compile_.graph)
         against = self._relative(compile_, signature)
         explanation = explanation_of(self._evidence(compile_, against))
         if explanation.note == SAME_COMPUTATION:
             explanation = replace(explanation, note=self._which_layer(compile_.graph, against))
+        if against is not None:
+            self._repeats.compared(compile_, explanation, self._inputs(against, compile_.graph))
         self._remember(compile_, signature)
         return Explained(compile_, explanation, against)
+
+    def _short_cut(self, compile_: Compile) -> tuple[str, Explanation] | None:
+        if compile_.seen_before or not self._repeats.is_likely(compile_):
+            return None
+        now = self._library.inputs(compile_.graph)
+        return None if now is None else self._repeats.explained(compile_, now)
+
+    def _inputs(self, before: str, now: str | None) -> tuple[tuple[Shape, ...], tuple[Shape, ...]] | None:
+        graphs = [self._library.prepared(before), self._library.prepared(now)]
+        if graphs[0] is None or graphs[1] is None:
+            return None
+        first, second = (tuple(p.shape for p in found.graph.parameters) for found in graphs if found is not None)
+        return first, second
 
     def _which_layer(self, graph: str | None, against: str | None) -> str:
         """Which part of the key moved, when the framework's own text was recorded: it has the hashes of the roots."""
