@@ -93,6 +93,17 @@ class GraphFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """One compile of an entry. ``against``: the graph it was compared with, its nearest earlier relative."""
+
+    graph: str | None
+    step: int | None
+    process: int
+    compile_s: float | None
+    against: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Recompile:
     """Compiles of one cause at one place. Expected ones are listed too: counts add up to ``GraphFacts.compiles``."""
 
@@ -109,6 +120,7 @@ class Recompile:
     advice: str
     root: dict[str, Any] = field(default_factory=dict)
     graphs: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

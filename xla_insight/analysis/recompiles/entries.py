@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from xla_insight.analysis.recompiles.history import Compile, Family, History
 from xla_insight.analysis.recompiles.rules import Rule, rule_for
 from xla_insight.facts import numbers
-from xla_insight.facts.report import Recompile, Severity, Site
+from xla_insight.facts.report import Member, Recompile, Severity, Site
 
 CRITICAL_SHARE = 0.3
 """Share of wall time from which repeated compiles are critical."""
@@ -55,7 +55,14 @@ def _entry(rule: Rule, members: Sequence[Compile], history: History, wall_s: flo
         advice="" if severity is Severity.INFO else rule.advice(members),
         root={},
         graphs=tuple(dict.fromkeys(m.graph for m in members if m.graph is not None)),
+        members=tuple(map(_member, members)),
     )
+
+
+def _member(compile_: Compile) -> Member:
+    seconds = None if compile_.compile_ns is None else compile_.compile_ns / 1e9
+    against = compile_.earlier.graph if compile_.earlier is not None else None
+    return Member(compile_.graph, compile_.step, compile_.process, seconds, against)
 
 
 def _severity(rule: Rule, count: int, compile_s: float, families: Sequence[Family], wall_s: float | None) -> Severity:
