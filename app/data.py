@@ -44,6 +44,14 @@ class ProcessLabel:
     label: str
 
 
+def _no_hlo(_graph: str) -> bytes | None:
+    return None
+
+
+def _no_snippet(_file: str, _line: int) -> list[tuple[int, str]]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class RunView:
     """What pages know about one run, at one moment. Frames are shared between requests and must not be changed."""
@@ -64,6 +72,12 @@ class RunView:
     problems: tuple[str, ...]
     exceptions: tuple[str, ...]
     """What ended the training, as type and message, where an exception did."""
+    kept: frozenset[str] = frozenset()
+    """Graphs whose HLO was kept."""
+    hlo: Callable[[str], bytes | None] = _no_hlo
+    """Fetches the HLO of a graph."""
+    snippet: Callable[[str, int], list[tuple[int, str]]] = _no_snippet
+    """Lines of code around one, as (number, text)."""
 
     def process(self, wanted: int | None) -> int | None:
         """The process to show: the wanted one when it has steps, else the first that has; None when none has."""
@@ -85,9 +99,8 @@ class RunView:
         within = rows if steps is None else rows[rows["step"].between(*steps)]
         return within if len(within) else rows
 
-    def bins(self, process: int, columns: int, steps: tuple[int, int] | None, graph: str | None) -> StepBins:
-        """The steps of a process, thinned to so many columns; those that executed ``graph`` are lit."""
-        lit = self.steps_of_graph(process, graph) if graph else None
+    def bins(self, process: int, columns: int, steps: tuple[int, int] | None, lit: set[int] | None) -> StepBins:
+        """The steps of a process, thinned to so many columns; ``lit`` are steps to point at."""
         return bin_steps(self.shown(process, steps), self.names, columns=columns, lit=lit)
 
 
@@ -190,6 +203,9 @@ def read_run(entry: RunEntry) -> RunView:
             names=rank_graphs(steps),
             problems=tuple(run.problems),
             exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
+            kept=run.graph_hashes(),
+            hlo=run.hlo,
+            snippet=run.snippet,
         )
 
 

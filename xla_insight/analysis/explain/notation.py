@@ -49,11 +49,13 @@ def parts(told: Told, other: Told | None, *, everything: bool = False) -> tuple[
     """The text of an instruction beside its partner's; attributes that both have are left out unless ``everything``."""
     if other is None:
         rest = [Part(f", {text}") for _, text in told.extras]
-        return (Part(f"{told.shape} "), Part(told.opcode), Part(f"({told.operands})"), *rest)
+        return (Part(told.shape), Part(" "), Part(told.opcode), Part(f"({told.operands})"), *rest)
     shared = set(told.extras) & set(other.extras)
-    rest = [Part(f", {e[1]}", e not in shared) for e in told.extras if everything or e not in shared]
+    kept = [extra for extra in told.extras if everything or extra not in shared]
+    rest = [part for extra in kept for part in (Part(", "), Part(extra[1], extra not in shared))]
     return (
-        Part(f"{told.shape} ", told.shape != other.shape),
+        Part(told.shape, told.shape != other.shape),
+        Part(" "),
         Part(told.opcode, told.opcode != other.opcode),
         Part(f"({told.operands})", told.operands != other.operands),
         *rest,
