@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from xla_insight.analysis.explain.targets import Target
-from xla_insight.facts.report import Member, Recompile, Report, Severity
+from xla_insight.facts.report import Member, Recompile, Report, Severity, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,14 @@ def steps_of_cause(report: Report, cause: str, process: int) -> set[int] | None:
         return None
     own = {member.step for member in entry.members if member.process == process and member.step is not None}
     return own if entry.members else set(entry.steps)
+
+
+def place_of(entry: Recompile) -> Site | None:
+    """The line to look at: that of the root, else the user's own, else where the graph was cut."""
+    told = entry.root.get("site") or {}
+    if told.get("file"):
+        return Site(str(told["file"]), int(told.get("line") or 0), str(told.get("function") or ""))
+    return entry.user_site or entry.site
 
 
 def cause_word(cause: str) -> str:

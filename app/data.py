@@ -33,7 +33,10 @@ _SOURCES = """
 select distinct file, line, source from sites where file is not null and line is not null and source is not null
 union select distinct user_file, user_line, user_source from sites
 where user_file is not null and user_line is not null and user_source is not null
+union select file, line, text from sources
 """
+SNIPPET_LINES = 3
+"""Lines shown before and behind a line of code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +49,6 @@ class ProcessLabel:
 
 def _no_hlo(_graph: str) -> bytes | None:
     return None
-
-
-def _no_snippet(_file: str, _line: int) -> list[tuple[int, str]]:
-    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +75,11 @@ class RunView:
     """Graphs whose HLO was kept."""
     hlo: Callable[[str], bytes | None] = _no_hlo
     """Fetches the HLO of a graph."""
-    snippet: Callable[[str, int], list[tuple[int, str]]] = _no_snippet
-    """Lines of code around one, as (number, text)."""
+
+    def snippet(self, file: str, line: int) -> list[tuple[int, str]]:
+        """(number, text) of a line and those around it, as far as they were recorded."""
+        around = range(line - SNIPPET_LINES, line + SNIPPET_LINES + 1)
+        return [(number, text) for number in around if (text := self.sources.get((file, number))) is not None]
 
     def process(self, wanted: int | None) -> int | None:
         """The process to show: the wanted one when it has steps, else the first that has; None when none has."""
@@ -205,7 +207,6 @@ def read_run(entry: RunEntry) -> RunView:
             exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
             kept=run.graph_hashes(),
             hlo=run.hlo,
-            snippet=run.snippet,
         )
 
 

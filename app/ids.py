@@ -97,3 +97,6 @@ class Graphs(StrEnum):
     DETAIL = "graphs-detail"
     EXPORT = "graphs-export"
     CLEAR = "graphs-clear"
+    SEARCH = "graphs-search"
+    TEXT = "graphs-text"
+    TEXT_SECTION = "graphs-text-section"

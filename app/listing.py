@@ -7,6 +7,7 @@ opening one needs nothing but them. All text is shown as text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from dash import html
@@ -16,7 +17,10 @@ from xla_insight.analysis.explain.explanation import fold_sentence
 from xla_insight.analysis.explain.notation import Part
 from xla_insight.report import numbers
 
+from . import parts
 from .ids import Recompilations
+
+_PLACE = 23
 
 _SIGNS = {Mark.ROOT: "root", Mark.CHANGED: "≠", Mark.INSERTED: "+", Mark.REMOVED: "−", Mark.FOLLOWS: "", Mark.EQUAL: ""}
 _MEANINGS = {
@@ -67,7 +71,12 @@ def _row(row: Row) -> html.Div:
 
 
 def _pieces(pieces: Sequence[Part]) -> list[Any]:
-    return [html.Span(piece.text, className="differs") if piece.differs else piece.text for piece in pieces]
+    """What differs as spans, all between them as plain text."""
+    told: list[Any] = []
+    for differs, group in groupby(pieces, key=lambda piece: piece.differs):
+        text = "".join(piece.text for piece in group)
+        told.append(html.Span(text, className="differs") if differs else text)
+    return told
 
 
 def _where(row: Row) -> html.Span:
@@ -76,6 +85,6 @@ def _where(row: Row) -> html.Span:
     mark = "~" if row.inferred else ""
     why = " (the line of its partner: this graph was traced without lines)" if row.inferred else ""
     return html.Span(
-        mark + numbers.place(row.site.file, row.site.line), className="row-where place",
+        mark + parts.middle(numbers.place(row.site.file, row.site.line), _PLACE), className="row-where place",
         title=f"{row.site.file}:{row.site.line}{why}",
     )  # fmt: skip

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from tests.synthetic import build_run, graph_hash
 from tests.unit.graph.modules import read
+from xla_insight.store.graph_files import graph_file, write_compressed
 
 LETTERS = {"A": "base", "B": "longer", "C": "power"}
 """Which module each graph of `build_run` is: B is A with longer sequences, C is B with another exponent."""
@@ -17,14 +16,9 @@ LETTERS = {"A": "base", "B": "longer", "C": "power"}
 
 def keep_hlo(run: Path, modules: Mapping[str, bytes]) -> None:
     """Store modules (graph hash to HLO proto) in the folder of the run's first process."""
-    folder = sorted(run.glob("rank-*"))[0] / "graphs"
-    folder.mkdir(exist_ok=True)
+    folder = sorted(run.glob("rank-*"))[0]
     for name, content in modules.items():
-        with (
-            pa.OSFile(str(folder / f"{name}.hlo.pb.zst"), "wb") as file,
-            pa.CompressedOutputStream(file, "zstd") as out,
-        ):
-            out.write(content)
+        write_compressed(str(folder / graph_file(name)), content)
 
 
 def build_explained_run(path: Path, letters: Mapping[str, str] | None = None, **changes: Any) -> Path:

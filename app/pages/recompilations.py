@@ -18,7 +18,7 @@ from xla_insight.report import numbers
 
 from .. import parts, strip
 from ..address import Address
-from ..causes import Chosen, avoidable, cause_word, choose, named_entries
+from ..causes import Chosen, avoidable, cause_word, choose, named_entries, place_of
 from ..data import Library
 from ..explanations import Explanations
 from ..ids import Recompilations, Route, Shell
@@ -29,6 +29,7 @@ from .page import Page
 
 _ROW_PX, _HEAD_PX = 36, 58
 _GRID_MOST_PX = 420
+_PLACE = 22
 CAUSE_COLUMNS = (
     ("cause", "cause", 156, "text", "Why the graph differs from its nearest earlier relative"),
     ("compile_s", "cost", 88, "number", "Time spent compiling"),
@@ -118,8 +119,8 @@ def cause_rows(selected: Shown) -> list[dict[str, Any]]:
 
 
 def _cause_row(name: str, entry: Recompile, wall_s: float) -> dict[str, Any]:
-    site = entry.user_site or entry.site
-    place = numbers.place(site.file, site.line) if site is not None else numbers.NOT_MEASURED
+    site = place_of(entry)
+    place = parts.middle(numbers.place(site.file, site.line), _PLACE) if site is not None else numbers.NOT_MEASURED
     word = "expected" if entry.expected else str(entry.severity)
     shape = "" if entry.expected else f"{parts.SEVERITY_SHAPES[entry.severity]} "
     return {
@@ -192,11 +193,12 @@ def sentence(report: Report) -> str:
         return f"{all_of_them} expected or paid back by reuse: {_cost(spent, wall)}."
     count, spent = sum(entry.count for entry in costly), sum(entry.compile_s for entry in costly)
     dearest = max(costly, key=lambda entry: entry.compile_s)
-    site = dearest.user_site or dearest.site
+    site = place_of(dearest)
     where = "" if site is None else f" at {numbers.place(site.file, site.line)}"
-    word = "only cause" if len(costly) == 1 else "dearest cause"
+    why = "a cause that is not known" if dearest.cause == "unknown" else cause_word(dearest.cause)
+    share_of_it = "all" if len(costly) == 1 else "most"
     graphs = numbers.plural(count, "avoidable recompile")
-    return f"{graphs} took {_cost(spent, wall)}; the {word} is {cause_word(dearest.cause)}{where}."
+    return f"{graphs} took {_cost(spent, wall)}: {share_of_it} because of {why}{where}."
 
 
 def _cost(seconds: float, wall_s: float) -> str:

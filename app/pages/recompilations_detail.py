@@ -21,6 +21,7 @@ from xla_insight.analysis.explain.explanation import (
     move_sentences,
     rest_sentence,
     root_facts,
+    without_indent,
 )
 from xla_insight.facts.report import Member, Recompile, Report, Site
 from xla_insight.report import numbers
@@ -80,13 +81,15 @@ def _places(view: RunView, entry: Recompile, root: RootFacts | None) -> list[Any
     for word, site, inferred in named:
         if (site.file, site.line) not in seen:
             seen.add((site.file, site.line))
-            told.append(_snippet(view, word, site, inferred))
+            told.append(_snippet(view, word, site, inferred=inferred, around=not told))
     return [html.Div(told, className="codes")] if told else []
 
 
-def _snippet(view: RunView, word: str, site: Site, inferred: bool) -> html.Div:
-    source = site.source or view.sources.get((site.file, site.line), "")
-    lines = view.snippet(site.file, site.line) or ([(site.line, source.strip())] if source.strip() else [])
+def _snippet(view: RunView, word: str, site: Site, *, inferred: bool, around: bool) -> html.Div:
+    """A named line; ``around``: with the lines before and behind it."""
+    known = [line for line in view.snippet(site.file, site.line) if around or line[0] == site.line]
+    lines = known or ([(site.line, site.source)] if site.source.strip() else [])
+    lines = without_indent(lines)
     mark = html.Span("~ the line of a relative", className="quiet") if inferred else None
     head = html.Div(
         [html.Span(word, className="quiet"), parts.code_place(site), html.Span(site.function, className="quiet"), mark]

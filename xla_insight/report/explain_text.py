@@ -22,6 +22,7 @@ from xla_insight.analysis.explain.explanation import (
     move_sentences,
     rest_sentence,
     root_facts,
+    without_indent,
 )
 from xla_insight.analysis.explain.notation import Part
 from xla_insight.facts import numbers
@@ -112,10 +113,11 @@ def _root(root: RootFacts, one: Explanation, snippet: Snippet) -> Iterator[Rende
     if root.site is not None:
         lines = list(snippet(root.site.file, root.site.line))
         source = root.site.source or _recorded(one, root)
-        for number, text in lines or ([(root.site.line, source.strip())] if source.strip() else []):
+        for number, text in without_indent(lines or ([(root.site.line, source)] if source.strip() else [])):
             here = number == root.site.line
             label = f"{_LABEL}{'▸' if here else ' '}{number:>6} │ "
-            yield hanging(label, Text(plain_line(text), style="bold" if here else "dim"), "dim")
+            style = "bold" if here else "dim"
+            yield hanging(label, Text(plain_line(text), style=style, no_wrap=True, overflow="ellipsis"), "dim")
     if root.inferred:
         yield hanging(_LABEL, Text("~ the line of a relative: this graph was traced without lines"), "dim")
 

@@ -29,7 +29,6 @@ from xla_insight.store.views import TABLES
 LIVE_S = 15.0
 """A process that has not ended and wrote within this time is taken to be recording."""
 
-GRAPH_SUFFIX = ".hlo.pb.zst"
 _BATCH_ROWS = 131_072
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
@@ -117,36 +116,6 @@ class Run:
                 yield from reader
             except duckdb.Error as error:
                 raise QueryError(_first_line(error)) from error
-
-    def graph_hashes(self) -> frozenset[str]:
-        """Graphs whose HLO was kept."""
-        return frozenset(self._graph_files)
-
-    def hlo(self, graph: str) -> bytes | None:
-        """The HLO of a graph before optimization as a serialized proto; None when it was not kept."""
-        name = self._graph_files.get(graph)
-        if name is None:
-            return None
-        try:
-            with pa.CompressedInputStream(pa.BufferReader(self._files.read(name)), "zstd") as stream:
-                content: bytes = stream.read()
-                return content
-        except (OSError, RefusedError):
-            return None
-
-    def snippet(self, file: str, line: int) -> list[tuple[int, str]]:
-        """Lines of code around a recorded one, as (number, text); empty when they were not recorded."""
-        return []
-
-    @cached_property
-    def _graph_files(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for process in self.processes:
-            folder = f"{process.folder}/graphs"
-            for name in self._files.names(folder):
-                if name.endswith(GRAPH_SUFFIX):
-                    found.setdefault(name.removesuffix(GRAPH_SUFFIX), f"{folder}/{name}")
-        return found
 
     def __getattr__(self, name: str) -> pd.DataFrame:
         if name in TABLES:

@@ -6,8 +6,9 @@ cause itself to ``recompiles``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import dedent
 from typing import Any
 
 from xla_insight.analysis.explain.aligned import OWN, AlignedGraphs, Fold, Mark
@@ -172,6 +173,12 @@ def root_facts(explanation: Explanation) -> RootFacts | None:
     alike = (reported.kind, reported.opcode) == (own.kind, own.opcode)
     names = (reported.input_name, reported.dimension) if alike else ("", None)
     return replace(own, site=reported.site, inferred=reported.inferred, input_name=names[0], dimension=names[1])
+
+
+def without_indent(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Lines of code without what all of them are indented by."""
+    texts = dedent("\n".join(text for _, text in lines)).split("\n")
+    return [(number, text) for (number, _), text in zip(lines, texts, strict=False)]
 
 
 def _reported(told: Mapping[str, Any]) -> RootFacts:
