@@ -78,6 +78,8 @@ class Recompilations(StrEnum):
     HEAD = "recompilations-head"
     GRID = "recompilations-grid"
     DETAIL = "recompilations-detail"
+    ROOT = "recompilations-root"
+    CHANGE = "recompilations-change"
     DIFFERENCE = "recompilations-difference"
     MEMBERS = "recompilations-members"
     MEMBERS_HEAD = "recompilations-members-head"

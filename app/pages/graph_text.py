@@ -10,7 +10,8 @@ from typing import Any
 import dash_mantine_components as dmc
 from dash import Dash, Input, Output, html
 
-from xla_insight.analysis.explain.outline import Group, Line, Outline, outline
+from xla_insight.analysis.explain.outline import Group, Line, Outline, graph_sentences, outline
+from xla_insight.graph.model import Graph
 from xla_insight.report import numbers
 
 from ..data import Library, RunView
@@ -31,13 +32,15 @@ def layout() -> html.Section:
     return html.Section([heading, html.Div(id=Graphs.TEXT)], id=Graphs.TEXT_SECTION, className="section hidden")
 
 
-def content(view: RunView, name: str, found: Outline | None, search: str) -> list[Any]:
-    """The text, or why there is none."""
-    if found is None:
+def content(view: RunView, name: str, graph: Graph | None, search: str) -> list[Any]:
+    """What the graph holds and its text, or why there is none."""
+    if graph is None:
         why = "cannot be read" if name in view.kept else "was not kept"
         return [html.P(f"The HLO of this graph {why}, so its text cannot be shown.", className="lead")]
+    found = outline(graph, search)
+    facts = html.Ul([html.Li(text) for text in graph_sentences(graph)], className="moves")
     groups = [_group(view, group, bool(search) or place < _OPEN_GROUPS) for place, group in enumerate(found.groups)]
-    return [html.P(_sentence(found, search), className="listing-note"), html.Div(groups, className="outline")]
+    return [facts, html.P(_sentence(found, search), className="listing-note"), html.Div(groups, className="outline")]
 
 
 def _sentence(found: Outline, search: str) -> str:
@@ -92,6 +95,4 @@ def register(app: Dash, library: Library) -> None:
         if not graph:
             return None, "section hidden"
         view = shown(library, scope).view
-        parsed = graphs.graph(view, graph)
-        wanted = (search or "").strip()
-        return content(view, graph, None if parsed is None else outline(parsed, wanted), wanted), "section"
+        return content(view, graph, graphs.graph(view, graph), (search or "").strip()), "section"

@@ -55,7 +55,12 @@ def layout(_address: Address) -> html.Div:
     export = html.Button("Export CSV", id=Recompilations.EXPORT, className="quiet-button", n_clicks=0)
     of_cause = [html.Div(html.H3(id=Recompilations.MEMBERS_HEAD), className="detail-head"), members]
     tables = html.Div([causes, html.Div(of_cause, className="members")])
-    beside = html.Div([tables, html.Aside(id=Recompilations.DETAIL)], className="beside beside-cause")
+    told = [
+        html.Div(id=Recompilations.DETAIL),
+        html.Div(parts.skeleton(160), id=Recompilations.ROOT),
+        html.Div(id=Recompilations.CHANGE),
+    ]
+    beside = html.Div([tables, html.Aside(told)], className="beside beside-cause")
     return html.Div(
         [
             html.Div(parts.skeleton(72), id=Recompilations.HEAD),
@@ -261,6 +266,19 @@ def _height(rows: list[Any]) -> dict[str, str]:
 def _register_detail(app: Dash, library: Library, explanations: Explanations) -> None:
     @app.callback(
         Output(Recompilations.DETAIL, "children"),
+        Output(Recompilations.CHANGE, "children"),
+        Input(Shell.SCOPE, "data"),
+        Input(Shell.LOCATION, "search"),
+    )
+    def tell(scope: Any, search: Any) -> tuple[Any, Any]:
+        selected = shown(library, scope)
+        chosen, address = _chosen(selected, search)
+        if chosen is None:
+            return None, None
+        return detail.cause(chosen.entry), detail.change(selected.view.report, chosen, address)
+
+    @app.callback(
+        Output(Recompilations.ROOT, "children"),
         Output(Recompilations.DIFFERENCE, "children"),
         Output(Recompilations.SHOWN, "data"),
         Input(Shell.SCOPE, "data"),
@@ -268,21 +286,21 @@ def _register_detail(app: Dash, library: Library, explanations: Explanations) ->
         Input(Shell.SCREEN, "data"),
         State(Recompilations.SHOWN, "data"),
     )
-    def show(scope: Any, search: Any, screen: Any, before: Any) -> tuple[Any, ...]:
+    def compare(scope: Any, search: Any, screen: Any, before: Any) -> tuple[Any, ...]:
         if not screen:
             raise PreventUpdate
         selected = shown(library, scope)
-        chosen, address = _chosen(selected, search)
+        chosen, _ = _chosen(selected, search)
         if chosen is None:
             return None, None, None
         explained = None if chosen.target is None else explanations.of(selected.view, chosen.target)
-        text = detail.cause(selected.view, chosen, explained, address)
+        root = detail.root(selected.view, chosen.entry, explained)
         member = chosen.member
         key = [selected.view.entry.id, chosen.name, member and member.graph, member and member.against, screen,
                explained is not None and bool(explained.missing)]  # fmt: skip
         if key == before:  # what was unfolded stays unfolded while a run records
-            return text, no_update, no_update
-        return text, detail.difference(explained, int(screen["width"]), strip.scheme_of(screen)), key
+            return root, no_update, no_update
+        return root, detail.difference(explained, int(screen["width"]), strip.scheme_of(screen)), key
 
 
 def _register_folds(app: Dash, library: Library, explanations: Explanations) -> None:

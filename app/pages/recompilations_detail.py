@@ -38,19 +38,21 @@ from ..listing import listing
 _STEPS_LISTED = 12
 
 
-def cause(view: RunView, chosen: Chosen, explained: Explanation | None, address: Address) -> list[Any]:
-    """What a reader needs in the first five seconds: the sentence, now and before, the line, the change."""
-    entry = chosen.entry
+def cause(entry: Recompile) -> list[Any]:
+    """What a reader needs in the first five seconds: the cause and the sentence."""
     head = html.Div([html.H3(cause_word(entry.cause), className="cause-word"), _mark(entry)], className="detail-head")
-    root = root_facts(explained) if explained is not None else None
-    return [
-        head,
-        html.P(parts.unbroken(entry.summary), className="cause-summary"),
-        *_versions(root),
-        *_places(view, entry, root),
-        *_change(entry),
-        _facts(view.report, chosen, address),
-    ]
+    return [head, html.P(parts.unbroken(entry.summary), className="cause-summary")]
+
+
+def root(view: RunView, entry: Recompile, explained: Explanation | None) -> list[Any]:
+    """Now and before, and the line."""
+    told = root_facts(explained) if explained is not None else None
+    return [*_versions(told), *_places(view, entry, told)]
+
+
+def change(report: Report, chosen: Chosen, address: Address) -> list[Any]:
+    """What to change, and the figures of the cause."""
+    return [*_advice(chosen.entry), _facts(report, chosen, address)]
 
 
 def _mark(entry: Recompile) -> Any:
@@ -104,7 +106,7 @@ def _snippet(view: RunView, word: str, site: Site, *, inferred: bool, around: bo
     return html.Div([head, html.Pre(rows) if rows else None], className="code")
 
 
-def _change(entry: Recompile) -> list[Any]:
+def _advice(entry: Recompile) -> list[Any]:
     if not entry.advice:
         return []
     code = code_change(entry)
@@ -112,7 +114,7 @@ def _change(entry: Recompile) -> list[Any]:
         html.Div(
             [
                 html.H4("What to change"),
-                html.P(entry.advice, className="advice"),
+                html.P(parts.unbroken(entry.advice), className="advice"),
                 parts.command(code) if code else None,
             ],
             className="change",

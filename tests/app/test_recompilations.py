@@ -22,7 +22,6 @@ from xla_insight_app.scope import Shown
 from tests.app.test_pages import text_of
 from tests.kept_graphs import build_explained_run
 from tests.synthetic import HOSTILE_FORMULA, graph_hash
-from xla_insight.analysis.explain.outline import outline
 from xla_insight.facts.report import Member, Recompile, Report, Severity
 from xla_insight.report.figures_colours import Scheme
 
@@ -150,7 +149,11 @@ def test_the_detail_tells_now_before_the_line_and_the_change(selected: Shown) ->
     chosen = the_choice(selected)
     assert chosen.target is not None
     explained = Explanations().of(selected.view, chosen.target)
-    shown = detail.cause(selected.view, chosen, explained, Address(run="run"))
+    shown = [
+        *detail.cause(chosen.entry),
+        *detail.root(selected.view, chosen.entry, explained),
+        *detail.change(selected.view.report, chosen, Address(run="run")),
+    ]
     text = text_of(shown)
     order = ["input shape", chosen.entry.summary, "input_ids", "s64[4,16]", "s64[4,12]", "collate.py:7",
              "Pad to a few lengths.", "pad_to_multiple_of"]  # fmt: skip
@@ -188,7 +191,7 @@ def test_what_was_not_kept_is_said(selected: Shown) -> None:
     assert chosen.target is not None
     explained = Explanations().of(view, chosen.target)
     assert "was not kept" in text_of(detail.difference(explained, 1300, Scheme.LIGHT))
-    assert "s64[4,16]" in text_of(detail.cause(view, chosen, explained, Address())), "the report knows it"
+    assert "s64[4,16]" in text_of(detail.root(view, chosen.entry, explained)), "the report knows it"
     assert detail.difference(None, 1300, Scheme.LIGHT) == []
 
 
@@ -223,10 +226,10 @@ def test_the_text_of_a_graph(selected: Shown) -> None:
     view = selected.view
     parsed = Explanations().graph(view, graph_hash("A"))
     assert parsed is not None
-    whole = graph_text.content(view, graph_hash("A"), outline(parsed), "")
+    whole = graph_text.content(view, graph_hash("A"), parsed, "")
     assert "by line of code" in text_of(whole) and "s64[4,12] parameter(6)" in text_of(whole)
-    found = graph_text.content(view, graph_hash("A"), outline(parsed, "parameter s64[4,12]"), "parameter s64[4,12]")
-    assert text_of(found[0]).startswith("1 of 4")
+    found = graph_text.content(view, graph_hash("A"), parsed, "parameter s64[4,12]")
+    assert text_of(found[1]).startswith("1 of 4")
     assert "was not kept" in text_of(graph_text.content(view, "nothing", None, ""))
     assert "cannot be read" in text_of(graph_text.content(view, graph_hash("A"), None, ""))
 
@@ -248,6 +251,6 @@ def test_hostile_names_are_texts(folder: Path) -> None:
     for entry in view.report.recompiles:
         site = place_of(entry)
         assert site is not None
-        chosen = Chosen("x", entry, entry.members[0])
-        shown = detail.cause(view, chosen, None, Address())
-        assert HOSTILE_FORMULA in text_of(shown) or "train" not in text_of(shown)
+        shown = detail.root(view, entry, None)
+        json.dumps([part.to_plotly_json() for part in shown], default=lambda part: part.to_plotly_json())
+        assert HOSTILE_FORMULA in text_of(shown)

@@ -5,14 +5,18 @@ Owns grouping, search and the bounds of both. Leaves the notation to ``notation`
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xla_insight.analysis.explain.notation import operation_word, parts, plain, tell
+from xla_insight.facts import numbers
 from xla_insight.graph.model import Frame, Graph, Instruction
 from xla_insight.graph.roots import site_of
 
 MAX_GROUPS, MAX_ROWS = 200, 1_000
+COLLECTIVES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
+_TOP = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,35 @@ def outline(graph: Graph, search: str = "") -> Outline:
             shown += len(lines)
             groups.append(Group(site, len(fitting), lines))
     return Outline(tuple(groups), len(graph.instructions), found, shown)
+
+
+def graph_sentences(graph: Graph) -> list[str]:
+    """What the graph holds, counted over all its computations: most frequent operations, collectives, custom calls."""
+    counts = graph.opcode_counts()
+    called = len(graph.computations) - 1
+    within = f" in {numbers.plural(called, 'called computation')} and the graph itself" if called else ""
+    told = [f"{numbers.plural(graph.instruction_count, 'instruction')}{within}: {_counted(counts.most_common(_TOP))}"]
+    collectives = [(opcode, counts[opcode]) for opcode in COLLECTIVES if counts[opcode]]
+    if collectives:
+        told.append(f"collectives: {_counted(collectives)}")
+    custom = Counter(
+        (instruction.attributes.get("custom_call_target") or "unnamed").strip('"')
+        for computation in graph.computations
+        for instruction in computation.instructions
+        if instruction.opcode == "custom-call"
+    )
+    if custom:
+        told.append(f"custom calls: {_counted(custom.most_common(_TOP))}")
+    sharded = sum(bool(instruction.sharding) for instruction in graph.instructions)
+    if sharded:
+        told.append(f"{numbers.plural(sharded, 'instruction')} with a sharding annotation")
+    if graph.donors:
+        told.append(f"{numbers.plural(len(graph.donors), 'input')} whose memory may be reused (donated)")
+    return told
+
+
+def _counted(counts: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{numbers.count(count)} {word}" for word, count in counts)
 
 
 def line_of(graph: Graph, position: int) -> Line:

@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.graph import modules
 from xla_insight.analysis.explain import outline as module
-from xla_insight.analysis.explain.outline import outline
+from xla_insight.analysis.explain.outline import graph_sentences, outline
+from xla_insight.graph.hlo_text import parse_hlo_text
 
 GRAPH = modules.graph("longer")
 
@@ -40,3 +41,19 @@ def test_bounds_are_stated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.found == len(GRAPH.instructions)
     monkeypatch.setattr(module, "MAX_GROUPS", 2)
     assert len(outline(GRAPH).groups) == 2
+
+
+def test_what_a_graph_holds() -> None:
+    assert graph_sentences(GRAPH)[0].startswith(f"{GRAPH.instruction_count} instructions in ")
+    text = """HloModule m
+ENTRY e {
+  p = f32[8] parameter(0)
+  c = f32[8] custom-call(p), custom_call_target="Sharding", sharding={replicated}
+  g = f32[16] all-gather(c), dimensions={0}
+  ROOT t = (f32[16]) tuple(g)
+}
+"""
+    told = graph_sentences(parse_hlo_text(text))
+    assert told[1:4] == [
+        "collectives: 1 all-gather", "custom calls: 1 Sharding", "1 instruction with a sharding annotation"
+    ]  # fmt: skip
