@@ -94,7 +94,7 @@ class GraphFacts:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One compile of an entry. ``against``: the graph it was compared with, its nearest earlier relative."""
+    """One compile of an entry, and the earlier graph it was compared with (None: there is none)."""
 
     graph: str | None
     step: int | None
@@ -119,6 +119,8 @@ class Recompile:
     summary: str
     advice: str
     root: dict[str, Any] = field(default_factory=dict)
+    """The earliest difference of the example that the sentence gives, see `xla_insight.analysis.recompiles.entries`;
+    empty when there is none."""
     graphs: tuple[str, ...] = ()
     members: tuple[Member, ...] = ()
 

@@ -24,6 +24,7 @@ TABLES = (
     "graphs",
     "sites",
     "sources",
+    "stale_optimizers",
     "loader_errors",
     "faults",
     "losses",
@@ -154,12 +155,16 @@ VIEWS = {
     "transfers": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, e.name AS direction, e.value AS bytes FROM {_of(Kind.TRANSFER)}""",
     "inputs": f"""
-        SELECT {_WHO}, e.thread, e.name, e.dims, e.detail AS dtype, {_SITE} FROM {_of(Kind.INPUT)} {_SITES}""",
+        SELECT {_WHO}, e.thread, e.name, e.dims, e.detail AS dtype, try_cast(e.value AS INTEGER) AS maker, {_SITE}
+        FROM {_of(Kind.INPUT)} {_SITES}""",
     "counters": f"""
         SELECT {_WHO}, e.thread, e.name, e.value AS delta, e.duration_ns FROM {_of(Kind.COUNTER)}""",
     "loader_errors": f"""
         SELECT {_WHO}, e.thread, e.name AS exception, e.detail AS message, {_SITE}
         FROM {_of(Kind.LOADER_ERROR)} {_SITES}""",
+    "stale_optimizers": f"""
+        SELECT {_WHO}, e.thread, e.name AS optimizer, try_cast(e.value AS INTEGER) AS parameters, {_SITE}
+        FROM {_of(Kind.STALE)} {_SITES}""",
     "faults": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.FAULT}'",
     "losses": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.LOST}'",
     "marks": f"SELECT process, rank, time_ns, name, detail FROM log WHERE kind = '{Kind.MARK}'",
