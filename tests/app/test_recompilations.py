@@ -33,12 +33,17 @@ ROOT = {
 
 
 def explained_as(report: Report, cause: str, **changes: Any) -> Report:
-    """The report with its unexplained recompiles given a cause."""
-    entries = tuple(
-        replace(entry, cause=cause, severity=Severity.WARNING, advice="Pad to a few lengths.", **changes)
-        if not entry.expected else entry for entry in report.recompiles
+    """The report with all that was not expected as one entry of a given cause."""
+    expected = tuple(entry for entry in report.recompiles if entry.expected)
+    others = [entry for entry in report.recompiles if not entry.expected]
+    members = sorted((member for entry in others for member in entry.members), key=lambda member: member.step or 0)
+    one = replace(
+        others[0], cause=cause, severity=Severity.WARNING, advice="Pad to a few lengths.", summary="Another length.",
+        count=len(members),
+        compile_s=sum(entry.compile_s for entry in others), members=tuple(members), steps=(2, 5),
+        graphs=tuple(str(member.graph) for member in members), **{"root": {}, **changes},
     )  # fmt: skip
-    return replace(report, recompiles=entries)
+    return replace(report, recompiles=(one, *expected))
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +161,7 @@ def test_the_detail_tells_now_before_the_line_and_the_change(selected: Shown) ->
     ]
     text = text_of(shown)
     order = ["input shape", chosen.entry.summary, "input_ids", "s64[4,16]", "s64[4,12]", "collate.py:7",
-             "Pad to a few lengths.", "pad_to_multiple_of"]  # fmt: skip
+             "Pad to a few lengths.", "BucketCollator"]  # fmt: skip
     positions = [text.index(part) for part in order]
     assert positions == sorted(positions)
     assert text_of(of_class(shown, "code-here")[0]) == "7 ids = pad(batch)"

@@ -21,9 +21,10 @@ from xla_insight.graph.model import Frame, Graph, Instruction
 from xla_insight.graph.roots import site_of
 
 CONTEXT_ROWS, ROOT_CONTEXT_ROWS = 2, 4
-MAX_SHOWN_ROWS = 200
+MAX_SHOWN_ROWS = 120
 """Rows shown unfolded at first; differences beyond stay in folds, which can be opened."""
-_MAX_STRETCH, _STRETCH_TAIL = 24, 2
+MAX_OPENED_ROWS = 200
+_MAX_STRETCH, _STRETCH_TAIL = 12, 2
 _LEAST_FOLD = 3
 _ABSENT = -1
 
@@ -149,7 +150,7 @@ class AlignedGraphs:
         """All rows, with everything away from a difference folded; at most ``limit`` rows unfolded."""
         return tuple(self._folded(0, len(self), self._shown(limit)))
 
-    def expand(self, start: int, stop: int, limit: int = MAX_SHOWN_ROWS) -> tuple[Block, ...]:
+    def expand(self, start: int, stop: int, limit: int = MAX_OPENED_ROWS) -> tuple[Block, ...]:
         """The rows of a fold: the first ``limit`` of them, the rest folded again. Bounds beyond the graph are cut."""
         start, stop = max(0, start), min(stop, len(self))
         end = min(stop, start + limit)

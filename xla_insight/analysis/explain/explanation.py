@@ -58,19 +58,19 @@ def explain(target: Target, fetch: Fetch, against: str | None = None) -> Explana
     other = against or member.against
     if member.graph is None:
         return Explanation(target, None, "The graph of this compile has no known hash, so its HLO cannot be found.")
-    if other is None:
-        return Explanation(target, None, "There is no earlier graph of the same kind to compare it with.")
-    texts = {graph: fetch(graph) for graph in (other, member.graph)}
+    graphs = [graph for graph in (other, member.graph) if graph is not None]
+    texts = {graph: fetch(graph) for graph in graphs}
     absent = [numbers.short_hash(graph) for graph, data in texts.items() if data is None]
     if absent:
-        word = "graph" if len(absent) == 1 else "graphs"
-        return Explanation(target, None, f"The HLO of {word} {' and '.join(absent)} was not kept, so the two graphs"
-                                         " cannot be shown beside each other.")  # fmt: skip
+        told = f"The HLO of {'graph' if len(absent) == 1 else 'graphs'} {' and '.join(absent)} was not kept"
+        return Explanation(target, None, f"{told}, so there is nothing to show side by side.")
     try:
-        before, after = (prepare(parse_hlo_proto(texts[graph] or b"")) for graph in (other, member.graph))
+        prepared = [prepare(parse_hlo_proto(texts[graph] or b"")) for graph in graphs]
     except GraphFormatError as error:
         return Explanation(target, None, f"The stored HLO cannot be read ({error}).")
-    return Explanation(target, compared(other, before, after), "", against is not None)
+    if other is None:
+        return Explanation(target, None, "There is no earlier graph of the same kind to compare it with.")
+    return Explanation(target, compared(other, prepared[0], prepared[-1]), "", against is not None)
 
 
 def compared(name: str, before: Prepared, after: Prepared) -> Comparison:

@@ -13,6 +13,7 @@ from xla_insight.graph.model import Computation, Graph, Instruction
 MAX_OPERANDS = 8
 MAX_TYPE, MAX_VALUE = 72, 120
 _SHORT_CALLED = 4
+_FEW_EXTRAS, _SHORT_EXTRA = 2, 36
 
 
 class Part(NamedTuple):
@@ -46,9 +47,14 @@ def tell(graph: Graph, instruction: Instruction, operands: Sequence[int]) -> Tol
 
 
 def parts(told: Told, other: Told | None, *, everything: bool = False) -> tuple[Part, ...]:
-    """The text of an instruction beside its partner's; attributes that both have are left out unless ``everything``."""
+    """The text of an instruction beside its partner's; attributes that both have are left out unless ``everything``.
+
+    Without a partner the first few attributes are told, or ``everything``.
+    """
     if other is None:
-        rest = [Part(f", {text}") for _, text in told.extras]
+        few = told.extras if everything else told.extras[:_FEW_EXTRAS]
+        rest = [Part(f", {text if everything else shortened(text, _SHORT_EXTRA)}") for _, text in few]
+        rest += [Part(", …")] if len(few) < len(told.extras) else []
         return (Part(told.shape), Part(" "), Part(told.opcode), Part(f"({told.operands})"), *rest)
     shared = set(told.extras) & set(other.extras)
     kept = [extra for extra in told.extras if everything or extra not in shared]

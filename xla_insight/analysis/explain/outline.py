@@ -100,7 +100,7 @@ def line_of(graph: Graph, position: int) -> Line:
 
 
 def _text(graph: Graph, instruction: Instruction) -> str:
-    return plain(parts(tell(graph, instruction, instruction.operands), None))
+    return plain(parts(tell(graph, instruction, instruction.operands), None, everything=True))
 
 
 def _stretches(graph: Graph) -> Iterator[tuple[Frame | None, Sequence[int]]]:

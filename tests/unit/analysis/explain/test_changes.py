@@ -21,28 +21,32 @@ def entry(cause: str, **root: Any) -> Recompile:
 
 @pytest.mark.parametrize("cause", [*(_FIXED.keys() - {"evicted"}), "input_shape"])
 def test_it_is_python(cause: str) -> None:
-    for root in ({}, {"input": "ids", "dimension": 1, "now": "s64[8,137]"}, {"input": "a-b", "dimension": 0}):
+    for root in ({}, {"input": "a-b", "dimension": 1, "now": "s64[8,9]", "before": "s64[8,7]"}, {"dimension": 0}):
         code = code_change(entry(cause, **root))
-        assert code and "a-b" not in code
+        assert code
         ast.parse(code)
 
 
 @pytest.mark.parametrize(
     ("root", "code"),
     [
-        ({"input": "ids", "dimension": 1, "now": "s64[8,137]"}, "pad(ids, (0, -ids.shape[1] % 64))"),
-        (
-            {"input": "images", "dimension": 2, "now": "f32[8,3,224,224]"},
-            "pad(images, (0, 0, 0, -images.shape[2] % 64))",
-        ),
+        ({"input": "ids", "dimension": 1, "now": "s64[8,137]", "before": "s64[8,96]"}, "{'ids': [64, 128, 192]}"),
+        ({"input": "x", "dimension": 2, "now": "f32[8,3,20]", "before": "f32[8,3,30]"}, "{('x', 2): [64]}"),
+        ({"dimension": 1, "now": "s64[8,137]", "before": "s64[8,96]"}, "pad(x, (0, -x.shape[1] % 64))"),
+        ({"dimension": 1, "now": "f32[8,9,4]", "before": "f32[8,8,4]"}, "pad(x, (0, 0, 0, -x.shape[1] % 64))"),
         ({"input": "ids", "dimension": 0, "now": "s64[8,137]"}, "drop_last=True"),
-        ({"dimension": 5, "now": "s64[8,137]"}, "pad_to_multiple_of"),
+        ({"dimension": 5, "now": "s64[8,137]", "before": "s64[8,1]"}, "pad_to_multiple_of"),
         ({"dimension": 1, "now": "nonsense"}, "pad_to_multiple_of"),
         ({}, "pad_to_multiple_of"),
     ],
 )
 def test_padding_names_the_dimension(root: dict[str, Any], code: str) -> None:
     assert code in code_change(entry("input_shape", **root))
+
+
+def test_a_position_becomes_a_tensor() -> None:
+    assert "index_select" in code_change(entry("baked_value", opcode="slice"))
+    assert "index_select" not in code_change(entry("baked_value", opcode="power"))
 
 
 def test_nothing_to_change_is_no_code() -> None:
