@@ -88,5 +88,5 @@ def place_of(function: Any) -> Place | None:
     for candidate in candidates:
         code = getattr(getattr(candidate, "__func__", candidate), "__code__", None)
         if code is not None:
-            return Place(code.co_filename, code.co_firstlineno, code.co_qualname)
+            return Place(code.co_filename, code.co_firstlineno, code.co_qualname.rpartition("<locals>.")[2])
     return None
