@@ -117,7 +117,9 @@ def nearly_same_structure(evidence: Evidence) -> Explanation | None:
     assert difference is not None
     moved = difference.inserted_count + difference.removed_count
     few = max(FEW_OPERATIONS, FEW_SHARE * max(difference.sizes.before, difference.sizes.after))
-    if moved > few or difference.added_parameters or difference.removed_parameters:
+    elsewhere = [g for g in (*difference.inserted, *difference.removed) if g.frame and not in_framework(g.frame)]
+    # What only the framework's own lines made (the backward pass of the operation that differs) follows from it.
+    if (moved > few and elsewhere) or difference.added_parameters or difference.removed_parameters:
         return None
     root = next((r for r in difference.roots if r.kind in _OWN and _has_own_line(r)), None)
     return _of_root(root, evidence) if root is not None else None
@@ -125,7 +127,9 @@ def nearly_same_structure(evidence: Evidence) -> Explanation | None:
 
 def _of_root(root: Difference, evidence: Evidence) -> Explanation | None:
     if DifferenceKind.SHAPE in root.kinds:
-        return of_difference("python_shape", root, evidence)
+        sizes = root.after.instruction.shape.dims if root.after else ()
+        details = (("sizes", sizes), ("reads", tuple(sorted(evidence.since.scalars))))
+        return of_difference("python_shape", root, evidence, details=details)
     if root.kinds[0] in (DifferenceKind.LITERAL, DifferenceKind.ATTRIBUTE, DifferenceKind.SCALAR):
         return of_difference("baked_value", root, evidence, **_made_for(root, evidence))
     return None
