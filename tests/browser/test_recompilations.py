@@ -74,7 +74,7 @@ def test_a_fold_opens_where_it_stands(page: Browser) -> None:
 def test_what_surrounds_the_root_is_drawn_in_either_scheme(page: Browser) -> None:
     for scheme in ("light", "dark"):
         page.screen(scheme=scheme)
-        page.open("/recompilations?run=kept")
+        page.open(f"/recompilations?run=kept&graph={graph_hash('B')}")
         page.find(".around .shapelayer path")
         assert "parameter" in str(page.find(".around").get_attribute("textContent"))
     assert page.errors() == []
