@@ -112,7 +112,7 @@ class Shelf:
         self.size = size
         self.graphs: list[str] = []
 
-    def write_graph(self, graph: str, content: bytes) -> int | None:
+    def write_graph(self, graph: str, content: bytes, suffix: str) -> int | None:
         self.graphs.append(graph)
         return self.size
 

@@ -290,7 +290,7 @@ def _replaced(members: Sequence[Explained]) -> str:
 
 _SAME = {
     SAME_COMPUTATION: "only which values share a node or a buffer differs (a run at level full says which)",
-    SAME_ROOTS: "the hashes of its outputs are the same too, so the order of its inputs or the buffers given away moved",
+    SAME_ROOTS: "the hashes of its outputs are equal too, so the order of its inputs or the buffers given away moved",
     OTHER_ROOTS: "the hashes of its outputs differ, so an attribute differs that the graph does not show",
 }
 
