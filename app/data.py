@@ -196,7 +196,7 @@ def read_run(entry: RunEntry) -> RunView:
             steps=by_process,
             graphs=graph_table(run),
             executed=run.sql(_EXECUTED),
-            sources=_sources(run.sql(_SOURCES)),
+            sources=_sources(run.sql(_SOURCES), {str(process.facts.get("cwd") or "") for process in run.processes}),
             processes=tuple(
                 ProcessLabel(process.index, f"rank {process.rank} · process {process.index}")
                 for process in run.processes
@@ -210,6 +210,13 @@ def read_run(entry: RunEntry) -> RunView:
         )
 
 
-def _sources(lines: pd.DataFrame) -> dict[tuple[str, int], str]:
-    """The text of each recorded line of code."""
-    return {(str(row.file), int(row.line)): str(row.source) for row in lines.itertuples()}
+def _sources(lines: pd.DataFrame, folders: set[str]) -> dict[tuple[str, int], str]:
+    """The text of each recorded line of code; of files below the working folder also by their relative name, which is
+    how a graph names a script that was started by such a name."""
+    found = {(str(row.file), int(row.line)): str(row.source) for row in lines.itertuples()}
+    for folder in filter(None, folders):
+        prefix = folder.rstrip("/") + "/"
+        for (file, line), text in list(found.items()):
+            if file.startswith(prefix):
+                found.setdefault((file.removeprefix(prefix), line), text)
+    return found

@@ -259,3 +259,9 @@ def test_hostile_names_are_texts(folder: Path) -> None:
         shown = detail.root(view, entry, None)
         json.dumps([part.to_plotly_json() for part in shown], default=lambda part: part.to_plotly_json())
         assert HOSTILE_FORMULA in text_of(shown)
+
+
+def test_lines_are_known_by_the_name_a_graph_gives(selected: Shown) -> None:
+    assert selected.view.snippet("train.py", 40) == [(40, "for batch in loader:")]
+    assert selected.view.snippet("/home/me/train.py", 40) == [(40, "for batch in loader:")]
+    assert selected.view.snippet("other.py", 40) == []

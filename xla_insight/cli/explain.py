@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from xla_insight.cli.output import standard_output
+
+if TYPE_CHECKING:
+    from xla_insight.store.reader import Run
 
 
 def register(app: typer.Typer) -> None:
@@ -43,4 +47,11 @@ def explain_command(
             if as_json:
                 stream.write(render_explanations(found, diff=diff) + "\n")
             else:
-                print_explanations(found, report, opened.snippet, stream, diff=diff)
+                print_explanations(found, report, lambda file, line: _snippet(opened, file, line), stream, diff=diff)
+
+
+def _snippet(run: Run, file: str, line: int) -> list[tuple[int, str]]:
+    """The lines around one; graphs name a script as it was started, which may be relative to its working folder."""
+    folders = [str(process.facts.get("cwd") or "") for process in run.processes]
+    names = dict.fromkeys([file, *(os.path.normpath(os.path.join(folder, file)) for folder in folders)])
+    return next((lines for name in names if (lines := run.snippet(name, line))), [])
