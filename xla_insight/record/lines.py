@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 CUTS = 48
-"""Hooks without a compile after which tracing is left alone: 16 to 24 steps, of a sync, a backward pass and a read each."""
+"""Hooks without a compile after which tracing is left alone: 16 to 24 steps with a sync, a backward pass and a read."""
 
 
 class LineCapture:
