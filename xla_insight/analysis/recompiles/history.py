@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from xla_insight.analysis.tables import Place, RunTables
+from xla_insight.analysis.intervals import Nanoseconds
+from xla_insight.analysis.tables import Place, RunTables, integers
 from xla_insight.facts.events import Trigger
 
 FamilyKey = tuple[object, ...]
@@ -116,7 +117,7 @@ class _Builder:
         self._ran = _first_runs(tables["ran"])
         self._executed = executions_of(tables["ran"])
         self._merged = _merged_keys(tables)
-        self._ordinals = _cut_ordinals(tables["syncs"], frame["cut_ns"])
+        self._ordinals = _cut_ordinals(tables, frame["cut_ns"])
         self._cut_sites = _cut_sites(tables["syncs"], frame["cut_ns"])
         self._eager = eager_processes(frame)
         self._compiled: set[tuple[int, str]] = set()
@@ -232,24 +233,36 @@ def _graph_counts(graphs: pd.DataFrame) -> dict[str | None, tuple[int | None, in
     return {row.graph: (known(row.inputs), known(row.outputs)) for row in graphs.itertuples(index=False)}
 
 
-def _cut_ordinals(syncs: pd.DataFrame, wanted: pd.Series[int]) -> dict[tuple[int, int], int]:
-    """(process, time of a cut) -> how many cuts that leave the graph pending came since the last sync that ran.
+def _cut_ordinals(tables: RunTables, wanted: pd.Series[int]) -> dict[tuple[int, int], int]:
+    """(process, time of a cut) -> how many cuts that leave the graph pending came before it in its step.
 
-    Three reads in one line are three graphs of three jobs. Where no sync ever runs, the ordinal would only count up
-    and hide that each graph contains the one before, so there is none. Only cuts at ``wanted`` times are listed.
+    Three reads in one line are three graphs of three jobs. A step begins with a sync that ran, or with a batch uploaded
+    where one was uploaded already; where neither is seen, the ordinal would only count up and hide that each graph
+    contains the one before, so there is none. Only cuts at ``wanted`` times are listed.
     """
     ordinals = {}
-    for process, rows in syncs.groupby("process"):
+    for process, rows in tables["syncs"].groupby("process"):
         partial = rows["trigger"].isin(_READ_LIKE).to_numpy()
         ended = ~partial & (rows["executions"].fillna(0) > 0).to_numpy()
         if not ended.any():
             continue
-        so_far = np.cumsum(partial)
-        since = so_far - np.maximum.accumulate(np.where(ended, so_far, 0)) - 1
+        times = integers(rows["time_ns"])
+        begins = np.union1d(times[ended], _repeated_uploads(tables.of("uploads", int(process)), times[ended]))
+        before = np.searchsorted(times[partial], begins)
+        base = np.concatenate([[0], before])[np.searchsorted(begins, times)]
+        since = np.cumsum(partial) - 1 - base
         kept = partial & rows["time_ns"].isin(wanted).to_numpy()
-        times = rows["time_ns"].to_numpy()[kept]
-        ordinals.update({(int(process), int(time)): int(n) for time, n in zip(times, since[kept], strict=True)})
+        ordinals.update({(int(process), int(time)): int(n) for time, n in zip(times[kept], since[kept], strict=True)})
     return ordinals
+
+
+def _repeated_uploads(uploads: pd.DataFrame, ended: Nanoseconds) -> Nanoseconds:
+    """Times of uploads at a line that uploaded already since the last sync (``ended``: times of syncs that ran)."""
+    times = integers(uploads["time_ns"])
+    earlier = uploads.groupby("site")["time_ns"].shift().fillna(-1).to_numpy().astype(np.int64)
+    last = np.concatenate([[-1], ended])[np.searchsorted(ended, times)]
+    repeated: Nanoseconds = times[(earlier >= 0) & (earlier > last)]
+    return repeated
 
 
 def _cut_sites(syncs: pd.DataFrame, wanted: pd.Series[int]) -> dict[tuple[int, int], object]:

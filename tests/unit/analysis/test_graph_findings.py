@@ -1,0 +1,108 @@
+"""Findings that look at graphs: ranks that part, optimizers left behind, graphs too large, syncs that are missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.analysis.conftest import make_context
+from tests.unit.graph.modules import NAMES, read
+from xla_insight.analysis.findings import Context, all_findings
+from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
+from xla_insight.analysis.tables import Place, Process, RunTables
+from xla_insight.facts.report import Finding, Severity
+
+MS = 1_000_000
+Make = Callable[..., RunTables]
+At = Callable[..., Place]
+
+
+def hlo(graph: str) -> bytes | None:
+    return read(f"{graph}.hlo.pb") if graph in NAMES else None
+
+
+def cut(graph: str, at_ms: int, trigger: str = "sync", site: int = 1, **more: Any) -> dict[str, dict[str, Any]]:
+    """The rows of a compile in a cut and of its execution."""
+    time_ns = at_ms * MS
+    row = {"time_ns": time_ns, "graph": graph, "trigger": trigger, "site": site, "step": at_ms // 10, **more}
+    return {
+        "compiles": {**row, "duration_ns": 4 * MS, "sentence": "", "cut_ns": time_ns},
+        "syncs": {**row, "duration_ns": 5 * MS, "executions": 1, "compiles": 1},
+        "executions": {**row, "time_ns": time_ns + 4 * MS, "duration_ns": MS, "outcome": "compile"},
+    }
+
+
+def rows(*cuts: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    return {name: [one[name] for one in cuts] for name in ("compiles", "syncs", "executions")}
+
+
+def findings(tables: RunTables) -> dict[str, Finding]:
+    library = GraphLibrary(tables.hlo)
+    plain = make_context(tables)
+    _, explained = explained_compiles(tables, library)
+    context = Context(tables, plain.graphs, plain.steps, plain.time, plain.main, explained, library)
+    return {finding.id: finding for finding in all_findings(context)}
+
+
+def ranks(tables: Make, at_line: At, second: str, start_ns: int = 0) -> dict[str, Finding]:
+    made = rows(
+        cut("longer", 10), cut("longer", 20), cut("longer", 10, process=1), cut(second, 20, process=1)
+    )  # fmt: skip
+    processes = (Process(0, 0, 0, 50 * MS), Process(1, 1, start_ns, start_ns + 50 * MS))
+    return findings(tables(processes=processes, places={1: at_line(32)}, hlo=hlo, **made))
+
+
+def test_ranks_that_part_name_the_first_sync_and_the_line(tables: Make, at_line: At) -> None:
+    finding = ranks(tables, at_line, "extra")["rank_divergence"]
+    assert finding.severity is Severity.CRITICAL
+    assert finding.summary.startswith("Ranks 0 and 1 run different graphs from sync 1 (step 2) on, cut at train.py:32.")
+    assert "step.py:27" in finding.summary
+    assert finding.site is not None and finding.site.line == 27
+    assert finding.details["graphs"] == {"0": "longer", "1": "extra"}
+
+
+@pytest.mark.parametrize(("second", "start_ns"), [("longer", 0), ("extra", 60 * MS)], ids=["same", "one after another"])
+def test_ranks_that_agree_or_never_meet(tables: Make, at_line: At, second: str, start_ns: int) -> None:
+    assert "rank_divergence" not in ranks(tables, at_line, second, start_ns)
+
+
+def test_an_optimizer_left_behind(tables: Make, at_line: At) -> None:
+    stale = [{"step": 3, "time_ns": 35 * MS, "optimizer": "AdamW", "parameters": 4, "site": 2}]
+    found = findings(tables(places={1: at_line(32), 2: at_line(16)}, stale=stale, **rows(cut("base", 10))))
+    finding = found["stale_parameters"]
+    assert finding.severity is Severity.CRITICAL
+    assert "train.py:16" in finding.summary and "AdamW optimizer still holds 4" in finding.summary
+    assert "from step 3 on" in finding.summary
+
+
+def test_a_graph_too_large(tables: Make, at_line: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["xla_insight.analysis.findings.slow_compile"], "LARGE", 400)
+    finding = findings(tables(places={1: at_line(32)}, hlo=hlo, **rows(cut("base", 10))))["slow_compile"]
+    assert "instructions: compiling it took 4 ms, all its executions 1 ms" in finding.summary
+    monkeypatch.setattr(sys.modules["xla_insight.analysis.findings.slow_compile"], "LARGE", 4_000)
+    assert "slow_compile" not in findings(tables(places={1: at_line(32)}, hlo=hlo, **rows(cut("base", 10))))
+
+
+def test_a_large_graph_that_works_longer_than_it_compiles(
+    tables: Make, at_line: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["xla_insight.analysis.findings.slow_compile"], "LARGE", 400)
+    made = rows(*[cut("base", 10 * n) for n in range(1, 9)])
+    made["compiles"] = made["compiles"][:1]
+    assert "slow_compile" not in findings(tables(places={1: at_line(32)}, hlo=hlo, **made))
+
+
+def test_many_batches_before_one_read_and_no_sync_after(tables: Make, at_line: At) -> None:
+    uploads = [{"time_ns": n * MS, "name": "x", "dims": "[8]", "dtype": "int64", "site": 2} for n in range(1, 6)]
+    backward = [{"step": None, "time_ns": 5 * MS, "duration_ns": MS, "thread": 0, "kind": "backward", "name": "x"}]
+    places = {1: at_line(15), 2: at_line(9)}
+    one_read = rows(cut("base", 10, "read"))
+    finding = findings(tables(places=places, hlo=hlo, uploads=uploads, spans=backward, **one_read))["missing_sync"]
+    assert finding.summary.startswith("5 batches were uploaded before the read at train.py:15")
+    then_synced = rows(cut("base", 10, "read"), cut("longer", 20))
+    assert "missing_sync" not in findings(
+        tables(places=places, hlo=hlo, uploads=uploads, spans=backward, **then_synced)
+    )
