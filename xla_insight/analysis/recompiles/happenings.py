@@ -44,8 +44,8 @@ class Since:
     scalars: frozenset[int] = frozenset()
     read_graphs: tuple[str, ...] = ()
     """Graphs that value reads executed."""
-    previous: str | None = None
-    """The graph executed last."""
+    previous: tuple[str, ...] = ()
+    """The graphs executed since the last sync and by it, latest first."""
     replaced: Place | None = None
     """Where a module's parameters were replaced under an optimizer that still holds the old ones."""
 
@@ -72,19 +72,17 @@ class Happenings:
         for row in self._rows("data_operations", process, low, end_ns + 1):
             operations[str(row["name"])] += round(row["delta"])
         reads = list(self._rows("scalar_reads", process, low, cut_ns))[-MAX_SCALARS:]
-        runs = list(self._rows("executions", process, low, cut_ns))
-        previous = self._track("executions", process).last_before(cut_ns)
+        # By cut, not by execution: the device may begin later than the next cut.
+        cuts = [row for row in self._rows("syncs", process, low, cut_ns) if isinstance(row["graph"], str)]
+        ended = self._track("ended_syncs", process).last_before(cut_ns)
+        last = [ended] if ended is not None and isinstance(ended["graph"], str) else []
         replaced = [self._tables.place(process, row["site"]) for row in self._rows("stale", process, low, cut_ns)]
         return Since(
             uploads=tuple(uploads),
             operations=operations,
             scalars=frozenset(number for row in reads if (number := _whole(row["scalar"])) is not None),
-            read_graphs=tuple(
-                dict.fromkeys(
-                    str(row["graph"]) for row in runs if row["trigger"] in _PARTIAL and isinstance(row["graph"], str)
-                )
-            ),
-            previous=previous["graph"] if previous and isinstance(previous["graph"], str) else None,
+            read_graphs=tuple(dict.fromkeys(str(row["graph"]) for row in cuts if row["trigger"] in _PARTIAL)),
+            previous=tuple(dict.fromkeys(str(row["graph"]) for row in (*reversed(cuts), *last))),
             replaced=replaced[0] if replaced else None,
         )
 
