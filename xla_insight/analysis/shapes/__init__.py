@@ -12,6 +12,7 @@ from xla_insight.analysis.shapes.advice import Advice, advise, bucket_text, what
 from xla_insight.analysis.shapes.batches import build_batches, load_frames
 from xla_insight.analysis.shapes.plans import Buckets, Plan
 from xla_insight.analysis.shapes.problem import Problem, build_problem
+from xla_insight.facts.report import ShapeFacts
 
 if TYPE_CHECKING:
     from xla_insight.store.reader import Run
@@ -23,6 +24,7 @@ __all__ = [
     "Problem",
     "advise",
     "bucket_text",
+    "shape_facts",
     "shape_problem",
     "what_if",
     "with_plan",
@@ -42,6 +44,24 @@ def shape_problem(run: Run, process: int | None = None) -> Problem | None:
     frames = load_frames(run, process)
     batches = build_batches(frames)
     return None if batches is None else build_problem(frames, batches)
+
+
+def shape_facts(run: Run, process: int | None) -> ShapeFacts | None:
+    """The advice in short, for the report; None when nothing changes from batch to batch."""
+    problem = None if process is None else shape_problem(run, process)
+    if problem is None or not (problem.axes or problem.rows):
+        return None
+    advice = advise(problem)
+    plan = advice.chosen
+    return ShapeFacts(
+        summary=advice.summary,
+        plan=plan.id if plan else None,
+        buckets=(plan.buckets if plan else None) or (),
+        saves_s=advice.saves_s,
+        compiles=(plan or advice.recorded).compiles,
+        code=advice.code,
+        thin=problem.thin,
+    )
 
 
 def _speaker(run: Run) -> int | None:
