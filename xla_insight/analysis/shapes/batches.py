@@ -98,7 +98,8 @@ def load_frames(run: Run, process: int) -> Frames:
 
 def build_batches(frames: Frames) -> Batches | None:
     """Batches and units; None when no batch tensor, or no execution, was recorded."""
-    inputs, cuts = _batch_inputs(frames.inputs), np.unique(_integers(frames.executions["cut_ns"]))
+    inputs = _batch_inputs(frames.inputs)
+    cuts = np.sort(_integers(frames.executions["cut_ns"]), kind="stable")
     if inputs.empty or not len(cuts):
         return None
     times = _integers(inputs["time_ns"])
@@ -107,8 +108,7 @@ def build_batches(frames: Frames) -> Batches | None:
     unit_start = times[np.flatnonzero(np.diff(unit_of, prepend=-1))]
     codes, meanings = _codes(inputs)
     first = _batch_starts(inputs, unit_of)
-    keys = _batch_keys(codes, first)
-    _, sample, combination = np.unique(keys, return_index=True, return_inverse=True)
+    combination, sample = distinct(_batch_keys(codes, first))
     ends = np.append(first[1:], len(codes))
     combinations, sites = [], []
     for batch in sample:
@@ -120,7 +120,7 @@ def build_batches(frames: Frames) -> Batches | None:
         kinds=kinds,
         kind_of=kind_of,
         combinations=tuple(combinations),
-        batch_combination=combination.astype(np.int64),
+        batch_combination=combination,
         batch_unit=unit_of[first],
         unit_start_ns=unit_start,
         **_unit_times(frames, unit_start),
@@ -130,6 +130,14 @@ def build_batches(frames: Frames) -> Batches | None:
 def unit_at(batches: Batches, cut_ns: Integers) -> Integers:
     """The unit that each cut belongs to; -1 for cuts before the first batch."""
     return np.searchsorted(batches.unit_start_ns, cut_ns, "right").astype(np.int64) - 1
+
+
+def distinct(values: npt.NDArray[Any]) -> tuple[Integers, Integers]:
+    """A number for each value, in order of appearance, and where each number appears first. Takes no sorting."""
+    codes, found = pd.factorize(values)
+    first = np.empty(len(found), np.int64)
+    first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
+    return codes.astype(np.int64), first
 
 
 def _batch_inputs(inputs: pd.DataFrame) -> pd.DataFrame:
@@ -146,13 +154,13 @@ def _codes(inputs: pd.DataFrame) -> tuple[Integers, list[tuple[BatchInput, int]]
     mixed = np.zeros(len(inputs), np.int64)
     for codes, size in parts:
         mixed = mixed * (size + 1) + codes + 1
-    _, sample, code = np.unique(mixed, return_index=True, return_inverse=True)
+    code, sample = distinct(mixed)
     meanings = []
     for row in sample:
         name, dims, dtype = (words[codes[row]] if codes[row] >= 0 else "" for codes, words in columns)
         place = int(site[1][site[0][row]]) if site[0][row] >= 0 else -1
         meanings.append((BatchInput(name, tuple(json.loads(dims)), dtype), place))
-    return code.astype(np.int64), meanings
+    return code, meanings
 
 
 def _category(column: pd.Series[Any]) -> tuple[Integers, list[str]]:

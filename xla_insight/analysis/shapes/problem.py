@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from xla_insight.analysis.shapes.axes import Axis, find_axes
 from xla_insight.analysis.shapes.batches import Batches, BatchInput, Frames, Kind
@@ -152,14 +153,15 @@ def _main_kind(batches: Batches) -> int:
 
 def _unit_shapes(combination: Integers, unit: Integers, units: int) -> tuple[Integers, Integers]:
     """Shape of each unit (-1: none of this kind), and the combinations of each shape's batches."""
-    present, first, counts = np.unique(unit, return_index=True, return_counts=True)
+    first = np.flatnonzero(np.diff(unit, prepend=-1))
+    present, counts = unit[first], np.diff(np.append(first, len(unit)))
     most = int(counts.max())
     table = np.full((len(present), most), -1, np.int64)
     position = np.arange(len(unit)) - np.repeat(first, counts)
     table[np.repeat(np.arange(len(present)), counts), position] = combination
     if most == 1:
-        shapes, code = np.unique(table[:, 0], return_inverse=True)
-        shapes = shapes[:, None]
+        used = np.flatnonzero(np.bincount(table[:, 0]))
+        shapes, code = used[:, None], np.searchsorted(used, table[:, 0])
     else:
         shapes, code = np.unique(table, axis=0, return_inverse=True)
     of_unit = np.full(units, -1, np.int64)
@@ -198,15 +200,10 @@ def _with_costs(problem: Problem, batches: Batches, unit_shape: Integers) -> Pro
 
 def _medians(shape: Integers, seconds: Floats, chosen: npt.NDArray[np.bool_], count: int) -> tuple[Floats, Floats]:
     """Median of the chosen units of each shape, and how many they are."""
-    shape, seconds = shape[chosen], seconds[chosen]
-    order = np.lexsort((seconds, shape))
-    samples = np.bincount(shape, minlength=count)
-    begin = np.cumsum(samples) - samples
-    ranked, present = seconds[order], samples > 0
+    grouped = pd.Series(seconds[chosen]).groupby(shape[chosen]).median()
     medians = np.full(count, np.nan)
-    low, high = begin + np.maximum(samples - 1, 0) // 2, begin + samples // 2
-    medians[present] = (ranked[low[present]] + ranked[high[present]]) / 2
-    return medians, samples.astype(np.float64)
+    medians[grouped.index.to_numpy(np.int64)] = grouped.to_numpy(np.float64)
+    return medians, np.bincount(shape[chosen], minlength=count).astype(np.float64)
 
 
 def _compile_factor(batches: Batches, units: Integers, expected: Floats) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from xla_insight.analysis.shapes.batches import Batches, Frames, unit_at
+from xla_insight.analysis.shapes.batches import Batches, Frames, distinct, unit_at
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -97,10 +97,12 @@ def _pairs(codes: Integers, unit: Integers, unit_shape: Integers) -> list[_Pair]
     """Each (shape, graph) that ran, with the units it ran in."""
     if not len(codes):
         return []
-    key = unit_shape[unit] * (int(codes.max()) + 1) + codes
-    values, first, count = np.unique(key, return_index=True, return_counts=True)
-    last = len(key) - 1 - np.unique(key[::-1], return_index=True)[1]
     width = int(codes.max()) + 1
+    key = unit_shape[unit] * width + codes
+    pair, first = distinct(key)
+    values, count = key[first], np.bincount(pair)
+    last = np.empty(len(first), np.int64)
+    last[pair] = np.arange(len(pair))
     return [
         _Pair(int(value // width), int(value % width), int(unit[begin]), int(unit[end]), int(number))
         for value, begin, end, number in zip(values, first, last, count, strict=True)
