@@ -9,6 +9,7 @@ class Route(StrEnum):
     """Paths of pages."""
 
     OVERVIEW = "/"
+    SHAPES = "/shapes"
     GRAPHS = "/graphs"
 
 
@@ -76,3 +77,22 @@ class Graphs(StrEnum):
     DETAIL = "graphs-detail"
     EXPORT = "graphs-export"
     CLEAR = "graphs-clear"
+
+
+class Shapes(StrEnum):
+    """Components of the page Shapes."""
+
+    HEAD = "shapes-head"
+    FIGURES = "shapes-figures"
+    OUTCOME = "shapes-outcome"
+    PLANS = "shapes-plans"
+    CODE = "shapes-code"
+    GRID = "shapes-grid"
+    EXPORT = "shapes-export"
+    BUCKETS = "shapes-buckets"
+    """How many buckets; 0: as many as pay."""
+    HORIZON = "shapes-horizon"
+    OWN = "shapes-own"
+    """Bucket ends of someone's own choice, as text."""
+    OWN_BOX = "shapes-own-box"
+    PROBLEM = "shapes-own-problem"

@@ -30,7 +30,7 @@ window.dash_clientside = window.dash_clientside || {};
     screen: () => screenNow(),
     waiting: (picked, scope) => (picked && scope && picked !== scope.run ? "page waiting" : "page"),
     title: (scope, path) => {
-      const page = path === "/graphs" ? "Graphs" : "Overview";
+      const page = { "/graphs": "Graphs", "/shapes": "Shapes" }[path] || "Overview";
       document.title = scope && scope.run ? `${scope.run} · ${page} · xla-insight` : "xla-insight";
       return window.dash_clientside.no_update;
     },

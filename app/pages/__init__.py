@@ -6,5 +6,6 @@ Owns the list of pages; navigation shows exactly these, in this order.
 from .graphs import PAGE as GRAPHS
 from .overview import PAGE as OVERVIEW
 from .page import Page
+from .shapes import PAGE as SHAPES
 
-PAGES: tuple[Page, ...] = (OVERVIEW, GRAPHS)
+PAGES: tuple[Page, ...] = (OVERVIEW, SHAPES, GRAPHS)
