@@ -84,6 +84,8 @@ class Shapes(StrEnum):
 
     HEAD = "shapes-head"
     FIGURES = "shapes-figures"
+    FIGURE = "shapes-figure"
+    """One of them, with the number of its axis."""
     OUTCOME = "shapes-outcome"
     PLANS = "shapes-plans"
     CODE = "shapes-code"
@@ -94,5 +96,4 @@ class Shapes(StrEnum):
     HORIZON = "shapes-horizon"
     OWN = "shapes-own"
     """Bucket ends of someone's own choice, as text."""
-    OWN_BOX = "shapes-own-box"
     PROBLEM = "shapes-own-problem"

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import dash_mantine_components as dmc
-from dash import Dash, Input, Output, State, dcc, html, no_update
+from dash import ALL, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from xla_insight.analysis.shapes import Advice, Plan, Problem, advise, bucket_text, what_if, with_plan
 from xla_insight.errors import InsightError
 from xla_insight.report import numbers
 from xla_insight.report.figures import Canvas
-from xla_insight.report.figures_shapes import size_figure
+from xla_insight.report.figures_shapes import bucket_lines, moved_ends, size_figure
 
 from .. import parts, strip
 from ..address import Address
@@ -31,6 +31,7 @@ from .shapes_table import grid, rows_of
 
 MOST_BUCKETS, MOST_STEPS = 16, 100_000_000
 _CONFIG = {"displayModeBar": False, "responsive": False, "showTips": False}
+_PLAN_COLUMNS = ("Plan", "Padded to", "Compiles", "Compiling", "Steps", "In all", "90 % likely", "Padding")
 _NOTHING = (
     "No batch was recorded on its way to the device, or no step that used one was timed, so there is nothing to plan."
 )
@@ -192,11 +193,9 @@ def padding_text(plan: Plan) -> str:
 
 def plan_table(advice: Advice, plan: Plan) -> html.Table:
     """Every plan, fastest first; the shown one is marked."""
-    listed = sorted(
-        {id(one): one for one in (advice.recorded, *advice.plans, plan)}.values(), key=lambda one: one.total_s
-    )
-    columns = ("Plan", "Padded to", "Compiles", "Compiling", "Steps", "In all", "90 % likely", "Padding")
-    heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in columns]))
+    every = {id(one): one for one in (advice.recorded, *advice.plans, plan)}
+    listed = sorted(every.values(), key=lambda one: (one.total_s, one is not plan))
+    heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in _PLAN_COLUMNS]))
     rows = [_plan_row(one, one is plan) for one in (*listed, *advice.alternatives)]
     return html.Table([heading, html.Tbody(rows)], className="plans")
 
@@ -220,7 +219,10 @@ def _plan_row(plan: Plan, chosen: bool) -> html.Tr:
         [
             html.Td(named),
             html.Td([parts.long_text(bucket_text(plan.buckets), 40), extrapolated], className="place"),
-            *(html.Td(cell, className="number") for cell in cells),
+            *(
+                html.Td(cell, className="number", **{"data-word": word})
+                for word, cell in zip(_PLAN_COLUMNS[2:], cells, strict=True)
+            ),
         ],
         className="chosen" if chosen else None,
     )
@@ -238,7 +240,12 @@ def figures(problem: Problem, plan: Plan, canvas: Canvas) -> list[Any]:
         along = html.Span(f"moves with {', '.join(others)}", className="quiet") if others else None
         title = html.H3([html.Code(parts.middle(axis.word), className="hash", title=axis.word), along])
         meaning = f"How many batches had each size of {axis.word}, and the sizes in order of time"
-        drawn.append(html.Figure([title, dcc.Graph(figure=figure, config=_CONFIG)], **{"aria-label": meaning}))
+        drawn.append(
+            html.Figure(
+                [title, dcc.Graph(id={"type": Shapes.FIGURE, "axis": number}, figure=figure, config=_CONFIG)],
+                **{"aria-label": meaning},
+            )
+        )
     return drawn
 
 
@@ -259,8 +266,22 @@ def problem_of(library: Library, selected: Shown) -> Problem | None:
         raise PreventUpdate from error
 
 
+def dragged(changes: list[Any], drawn: list[Any]) -> str | None:
+    """The own sizes after a line of a figure was dragged; None when none was."""
+    moves = [moved_ends(figure["layout"], change or {}) for figure, change in zip(drawn, changes, strict=True)]
+    if not any(moves):
+        return None
+    stood = [sorted(round(end) for end in bucket_lines(figure["layout"]).values()) for figure in drawn]
+    return " × ".join(", ".join(map(str, move or ends)) for move, ends in zip(moves, stood, strict=True))
+
+
 def register(app: Dash, library: Library) -> None:
     """Callbacks of this page."""
+    _register_content(app, library)
+    _register_controls(app)
+
+
+def _register_content(app: Dash, library: Library) -> None:
 
     @app.callback(
         *(
@@ -282,6 +303,8 @@ def register(app: Dash, library: Library) -> None:
     def list_shapes(scope: Any) -> tuple[Any, Any]:
         return rows_of(problem_of(library, shown(library, scope)))
 
+
+def _register_controls(app: Dash) -> None:
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
         Input(Shapes.BUCKETS, "value"),
@@ -294,6 +317,19 @@ def register(app: Dash, library: Library) -> None:
         before = Address.parse(search)
         after = replace(before, filter=Wish.of(buckets, own, horizon).text)
         return no_update if after == before else after.search
+
+    @app.callback(
+        Output(Shapes.OWN, "value"),
+        Input({"type": Shapes.FIGURE, "axis": ALL}, "relayoutData"),
+        Input(Shapes.BUCKETS, "value"),
+        State({"type": Shapes.FIGURE, "axis": ALL}, "figure"),
+        prevent_initial_call=True,
+    )
+    def drag(changes: Any, _buckets: Any, drawn: Any) -> Any:
+        if ctx.triggered_id == Shapes.BUCKETS:
+            return ""
+        own = dragged(changes, drawn)
+        return no_update if own is None else own
 
     @app.callback(Output(Shapes.GRID, "exportDataAsCsv"), Input(Shapes.EXPORT, "n_clicks"), prevent_initial_call=True)
     def export(clicks: Any) -> bool:

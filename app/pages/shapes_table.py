@@ -14,15 +14,15 @@ from .. import parts
 from ..ids import Shapes
 
 _COLUMNS = (
-    ("shape", "shape", 420, "The tensors of a batch with their sizes"),
-    ("batches", "batches", 104, "Batches of this shape"),
+    ("shape", "shape", 400, "The tensors of a batch with their sizes"),
+    ("batches", "batches", 124, "Batches of this shape"),
     ("first_batch", "first", 88, "The first batch of this shape, counted from 0"),
     ("last_batch", "last", 88, "The last batch of this shape"),
     ("execute_ms", "device time", 124, "Median device time of a step of this shape"),
     ("model_ms", "fitted", 104, "Device time that the model gives it"),
-    ("compiles", "compiles", 104, "Compiles of graphs that only this shape had"),
+    ("compiles", "compiles", 116, "Compiles of graphs that only this shape had"),
     ("compile_s", "compile time", 128, "Seconds of those compiles"),
-    ("graphs", "graphs", 320, "The graphs that only this shape had"),
+    ("graphs", "graphs", 240, "The graphs that only this shape had"),
 )
 _TEXTS = ("shape", "graphs")
 _LEAST_PX, _MOST_PX = 200, 560

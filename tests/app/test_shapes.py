@@ -140,3 +140,15 @@ def test_figures_stay_small_with_many_batches_and_sizes() -> None:
     assert int(np.sum(bars.y)) == 300_000
     assert len(figure.layout.annotations) < 40
     assert size_figure(np.array([5]), (), canvas).data[0].y.tolist() == [1]
+
+
+def test_a_line_can_be_dragged(problem: Problem) -> None:
+    drawn = shown(problem, buckets=3)[4]
+    figure = json.loads(drawn[0].children[1].figure.to_json())
+    small, middle, large = (int(value) for value in problem.axes[0].values)
+    lines = enumerate(figure["layout"]["shapes"])
+    place = next(number for number, line in lines if line["x0"] == middle and line.get("editable"))
+    change = {f"shapes[{place}].x0": middle + 2.4, f"shapes[{place}].x1": middle + 2.4}
+    assert shapes.dragged([change], [figure]) == f"{small}, {middle + 2}, {large}"
+    assert shapes.dragged([{"autosize": True}], [figure]) is None
+    assert shapes.dragged([None], [figure]) is None

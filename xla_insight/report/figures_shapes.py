@@ -37,13 +37,24 @@ def size_figure(sizes: Integers, ends: Sequence[int], canvas: Canvas) -> go.Figu
 
 
 def _span(sizes: Integers, ends: Sequence[int]) -> tuple[float, float]:
-    low, high = float(sizes.min()), float(max(sizes.max(), *ends)) if ends else float(sizes.max())
-    room = max(0.5, 0.02 * (high - low))
-    return max(0.0, low - 1.5 * room), high + 1.5 * room
+    low, high = float(sizes.min()), float(max([int(sizes.max()), *ends]))
+    room = max(0.6 * _bar_width(np.unique(sizes)), 0.02 * (high - low))
+    return low - room, high + room
+
+
+def _bar_width(values: Integers) -> float:
+    """The width of a bar in sizes: their smallest distance, or a share of them all when they are too many."""
+    if len(values) < 2:
+        return 1.0
+    return max(float(np.diff(values).min()), float(values[-1] - values[0]) / MOST_BARS)
 
 
 def _layout(canvas: Canvas, chosen: Colours, span: tuple[float, float], batches: int) -> go.Layout:
     plot = _HISTOGRAM_PX + _GAP_PX + _STRIP_PX
+
+    def title(word: str, standoff: int) -> dict[str, Any]:
+        return {"text": word, "standoff": standoff, "font": {"size": 12}}
+
     axis: dict[str, Any] = {
         "fixedrange": True,
         "zeroline": False,
@@ -65,24 +76,24 @@ def _layout(canvas: Canvas, chosen: Colours, span: tuple[float, float], batches:
         hovermode="closest",
         hoverlabel=figures_hover.label(chosen),
         bargap=0.1,
-        xaxis={**axis, "range": span, "anchor": "y", "title": {"text": "size", "standoff": 4}},
-        yaxis={**line, "domain": [1 - _HISTOGRAM_PX / plot, 1.0], "title": {"text": "batches", "standoff": 8}},
-        xaxis2={**axis, "anchor": "y2", "range": [-0.5, batches - 0.5], "title": {"text": "batch", "standoff": 6}},
+        xaxis={**axis, "range": span, "anchor": "y", "title": title("size", 4)},
+        yaxis={**line, "domain": [1 - _HISTOGRAM_PX / plot, 1.0], "title": title("batches", 8)},
+        xaxis2={**axis, "anchor": "y2", "range": [-0.5, batches - 0.5], "title": title("batch", 6)},
         yaxis2={
             **line,
             "domain": [0.0, _STRIP_PX / plot],
             "rangemode": "normal",
             "range": span,
             "nticks": 3,
-            "title": {"text": "size", "standoff": 8},
+            "title": title("size", 8),
         },
     )
 
 
 def _histogram(sizes: Integers, ends: Sequence[int], span: tuple[float, float], chosen: Colours) -> go.Bar:
     values, counts = np.unique(sizes, return_counts=True)
-    width = float(np.diff(values).min()) if len(values) > 1 else 1.0
-    if (values[-1] - values[0]) / width > MOST_BARS:
+    width = _bar_width(values)
+    if len(values) > 1 and width > np.diff(values).min():
         edges = np.linspace(values[0], values[-1] + 1, MOST_BARS + 1)
         place = np.digitize(values, edges) - 1
         kept = np.unique(place)
@@ -137,21 +148,37 @@ def _over_time(sizes: Integers, columns: int, chosen: Colours) -> go.Bar:
 def _draw_ends(
     figure: go.Figure, ends: Sequence[int], span: tuple[float, float], canvas: Canvas, chosen: Colours
 ) -> None:
-    """A line at each bucket end, labelled where there is room, and faintly across the time strip."""
+    """A line at each bucket end that can be dragged, labelled where there is room; a faint one across the strip."""
     pixel = (span[1] - span[0]) / max(1, canvas.columns)
-    labelled = -np.inf
-    for end in sorted(ends, reverse=True):
-        figure.add_shape(
-            type="line", x0=end, x1=end, y0=0, y1=1, xref="x", yref="y domain", line={"color": chosen.accent}
-        )
-        faint = {"color": blend(chosen.accent, chosen.paper, 0.45), "width": 1}
-        figure.add_shape(type="line", x0=0, x1=1, y0=end, y1=end, xref="x2 domain", yref="y2", line=faint)
-        if labelled == -np.inf or labelled - end > _LABEL_PX * pixel:
-            labelled = end
-            figure.add_annotation(
-                x=end, y=1, xref="x", yref="y domain", yanchor="bottom", yshift=2, text=_number(end), showarrow=False,
-                font={"color": chosen.accent, "size": 12},
-            )  # fmt: skip
+    shapes: list[dict[str, Any]] = []
+    labels: list[dict[str, Any]] = []
+    strong, faint = (
+        {"color": chosen.accent, "width": 2},
+        {"color": blend(chosen.accent, chosen.paper, 0.45), "width": 1},
+    )
+    upright = {"type": "line", "y0": 0, "y1": 1, "xref": "x", "yref": "y domain", "editable": True, "line": strong}
+    across = {"type": "line", "x0": 0, "x1": 1, "xref": "x2 domain", "yref": "y2", "line": faint}
+    label = {"y": 1, "xref": "x", "yref": "y domain", "yanchor": "bottom", "yshift": 2, "showarrow": False}
+    for end in sorted(ends, reverse=True)[:MOST_BARS]:
+        shapes += [{**upright, "x0": end, "x1": end}, {**across, "y0": end, "y1": end}]
+        if not labels or labels[-1]["x"] - end > _LABEL_PX * pixel:
+            labels.append({**label, "x": end, "text": _number(end), "font": {"color": chosen.accent, "size": 12}})
+    # All at once: added one by one, each would be checked against all before it.
+    figure.update_layout(shapes=shapes, annotations=labels)
+
+
+def moved_ends(layout: dict[str, Any], change: dict[str, Any]) -> tuple[int, ...] | None:
+    """The bucket ends after a line of `size_figure` was dragged; None when ``change`` is no such move."""
+    ends = bucket_lines(layout)
+    moved = {number: change.get(f"shapes[{number}].x0") for number in ends}
+    known = {number: float(end) for number, end in moved.items() if isinstance(end, int | float)}
+    return tuple(sorted({max(1, round(end)) for end in (ends | known).values()})) if known else None
+
+
+def bucket_lines(layout: dict[str, Any]) -> dict[int, float]:
+    """Number of each shape of a figure that is the line of a bucket end -> where it stands."""
+    shapes = layout.get("shapes") or []
+    return {number: float(shape["x0"]) for number, shape in enumerate(shapes) if shape.get("editable")}
 
 
 def _number(value: float) -> str:
