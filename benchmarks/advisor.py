@@ -5,7 +5,11 @@ trained as it comes (padded to multiples of 8, as the Trainer's own collators do
 trained and recorded too, and what was predicted stands beside what was measured. The rules of thumb are judged by the
 same model, and trained as well with ``--rules``.
 
-    python benchmarks/advisor.py [--texts paragraphs sentences chapters] [--steps 80] [--rules] [--million] [--json]
+With ``--control`` the training as recorded runs once more at the end, and predictions are the mean of both: a machine
+that others use changes its speed meanwhile.
+
+    python benchmarks/advisor.py [--texts paragraphs sentences chapters] [--steps 80] [--rules] [--control] [--json]
+    python benchmarks/advisor.py --million
 """
 
 from __future__ import annotations
@@ -97,9 +101,10 @@ def measured(problem: Any, compiles: int) -> dict[str, float]:
     return {"total_s": problem.recorded_s + problem.compiles.fixed_s, "compiles": compiles}
 
 
-def judge(name: str, steps: int, folder: Path, rules: bool) -> dict[str, Any]:
+def judge(name: str, steps: int, folder: Path, *, rules: bool, control: bool) -> dict[str, Any]:
     """Record a distribution, take the advice, run it; with ``rules``, run the rules of thumb too."""
     from xla_insight.analysis.shapes import advise
+    from xla_insight.analysis.shapes.plans import evaluate
 
     problem, compiles = recorded(folder / name, name, steps)
     advice, later = advise(problem), advise(problem, LATER_STEPS)
@@ -124,6 +129,11 @@ def judge(name: str, steps: int, folder: Path, rules: bool) -> dict[str, Any]:
         if plan.id in ("pad_to_max", "powers_of_two") and plan.buckets and plan.buckets != chosen.buckets:
             again = recorded(folder / f"{name}-{plan.id}", name, steps, plan.buckets[0], rows)
             result["rules"][plan.id]["measured"] = measured(*again)
+    if control:
+        after, _ = recorded(folder / f"{name}-after", name, steps)
+        again_s = evaluate(after, (chosen.id, chosen.word), chosen.buckets).total_s
+        result["control"] = {"recorded_s": after.recorded_s, "predicted_s": again_s}
+        result["advised"]["predicted"]["total_s"] = (chosen.total_s + again_s) / 2
     return result
 
 
@@ -150,6 +160,11 @@ def show(result: dict[str, Any]) -> None:
         error = f"{predicted['total_s'] / found['total_s'] - 1:+.1%}" if found else ""
         took, compiles = (f"{found['total_s']:.1f}", str(found["compiles"])) if found else ("", "")
         print(f"{name:<32}{predicted['total_s']:>14.1f}{took:>14}{error:>9}{predicted['compiles']:>10}{compiles:>10}")
+    if "control" in result:
+        drift = result["control"]["recorded_s"] / result["as_recorded"]["measured"]["total_s"] - 1
+        print(
+            f"as recorded once more: {result['control']['recorded_s']:.1f} s ({drift:+.1%}); the mean of both predicts"
+        )
     best = result["later_best"]
     later = {name: seconds for name, seconds in result["later"].items() if not name.startswith("optimal")}
     print(
@@ -212,12 +227,17 @@ def _million_frames() -> Any:
     return Frames(inputs, executions, compiles, known, pd.DataFrame({"site": [1], "file": ["train.py"], "line": [31]}))
 
 
+def _judged(options: argparse.Namespace, name: str, folder: Path) -> dict[str, Any]:
+    return judge(name, options.steps, folder, rules=options.rules, control=options.control)
+
+
 def main() -> None:
     """Run the chosen parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--texts", nargs="*", choices=TEXTS, default=list(TEXTS))
     parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--rules", action="store_true", help="train the rules of thumb too")
+    parser.add_argument("--control", action="store_true", help="train as recorded once more, after the plan")
     parser.add_argument("--million", action="store_true", help="only time the advice on a million batches")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--train", choices=TEXTS, help=argparse.SUPPRESS)
@@ -231,7 +251,7 @@ def main() -> None:
         print(json.dumps(million(), indent=2))
         return
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        results = [judge(name, options.steps, Path(folder), options.rules) for name in options.texts]
+        results = [_judged(options, name, Path(folder)) for name in options.texts]
     if options.json:
         print(json.dumps(results, indent=2))
     else:
