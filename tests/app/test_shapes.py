@@ -31,14 +31,15 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     folder = tmp_path_factory.mktemp("runs")
     build_run(folder / "run", steps=140, step_ms=40, device_ms=25)
     library = Library(folder)
-    found = library.shapes(library.view("run"), 0)
+    found: Problem | None = library.shapes(library.view("run"), 0)
     assert found is not None
     assert library.shapes(library.view("run"), 0) is found
     return found
 
 
 def shown(problem: Problem | None, **wish: Any) -> tuple[Any, ...]:
-    return shapes.content(problem, Wish(**wish), SCREEN)
+    content: tuple[Any, ...] = shapes.content(problem, Wish(**wish), SCREEN)
+    return content
 
 
 def test_the_page_is_there() -> None:

@@ -38,7 +38,7 @@ class Watch:
         self.shapes: set[tuple[int, ...]] = set()
 
     def __call__(self, features: list[dict[str, Any]]) -> dict[str, Any]:
-        batch = self.collator(features)
+        batch: dict[str, Any] = self.collator(features)
         self.shapes.add(tuple(batch["input_ids"].shape))
         return batch
 

@@ -111,9 +111,10 @@ def _summary(problem: Problem, recorded: Plan, chosen: Plan | None, future_steps
     steps = numbers.plural(problem.units + future_steps, "step")
     moving = " and ".join(f"{axis.word} ({numbers.plural(len(axis.values), 'size')})" for axis in problem.axes)
     moving = moving or f"{problem.rows.word if problem.rows else ''} (the last batch is smaller)"
+    change = "change" if len(problem.axes) > 1 else "changes"
     if chosen is None:
         return (
-            f"Leave the shapes as they are: {moving} changes, but no padding saves more than"
+            f"Leave the shapes as they are: {moving} {change}, but no padding saves more than"
             f" {LEAST_SAVING:.0%} of {numbers.duration(recorded.total_s, inferred=True)} over {steps}.".replace(
                 "%", " %"
             )
@@ -123,7 +124,7 @@ def _summary(problem: Problem, recorded: Plan, chosen: Plan | None, future_steps
     what = _what(chosen)
     thin = f" Little was recorded to say that: {', '.join(problem.thin)}." if problem.thin else ""
     return (
-        f"{moving} changes from batch to batch: {what} {effect} of"
+        f"{moving} {change} from batch to batch: {what} {effect} of"
         f" {numbers.duration(recorded.total_s, inferred=True)} over {steps}"
         f" ({numbers.plural(chosen.compiles, 'compile')} instead of {numbers.count(recorded.compiles)})."
     ) + thin

@@ -46,10 +46,10 @@ def _ends(steps: list[Integers], count: int) -> tuple[int, ...]:
     return tuple(reversed(ends))
 
 
-def allowed_ends(weights: Floats) -> Integers:
-    """Indices of sizes that may be ends: all of them, or `MOST_SIZES` evenly spread over the batches and the last."""
-    if len(weights) <= MOST_SIZES:
+def allowed_ends(weights: Floats, most: int = MOST_SIZES) -> Integers:
+    """Indices of sizes that may be ends: all of them, or ``most`` evenly spread over the batches and the last."""
+    if len(weights) <= most:
         return np.arange(len(weights))
     reached = np.cumsum(weights) / weights.sum()
-    chosen = np.searchsorted(reached, np.linspace(0, 1, MOST_SIZES), "left")
+    chosen = np.searchsorted(reached, np.linspace(0, 1, most), "left")
     return np.unique(np.append(np.minimum(chosen, len(weights) - 1), len(weights) - 1))

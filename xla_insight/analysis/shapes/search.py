@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xla_insight.analysis.shapes.axes import Axis
-from xla_insight.analysis.shapes.partition import allowed_ends, best_buckets
+from xla_insight.analysis.shapes.partition import MOST_SIZES, allowed_ends, best_buckets
 from xla_insight.analysis.shapes.plans import AS_RECORDED, Buckets, Plan, compile_seconds, evaluate, pad, step_seconds
 from xla_insight.analysis.shapes.problem import Problem
 
@@ -24,7 +24,8 @@ MULTIPLES = (8, 16, 32, 64, 128)
 LISTED = 8
 """The best plan of each number of buckets up to this is listed."""
 _MANY_SIZES, _MOST_BUCKETS, _FEWER_BUCKETS = 512, 64, 24
-_MOST_TURNS = 8
+_MOST_TURNS = 4
+_MOST_SIZES_OF_TWO = 48
 
 
 def rules_of_thumb(problem: Problem) -> Iterator[tuple[tuple[str, str], Buckets]]:
@@ -42,7 +43,7 @@ def optimal_plans(problem: Problem, future_steps: int = 0, most: int | None = No
     if not problem.axes:
         return [evaluate(problem, ("fill_rows", "fill up the last batch"), (), future_steps)] if problem.rows else []
     if len(problem.axes) == 1:
-        found: list[Buckets] = [(ends,) for ends in _best_ends(problem, 0, (), future_steps, most)]
+        found: list[Buckets] = [(ends,) for _, ends in _best_ends(problem, 0, (), future_steps, most)]
     else:
         found = _in_turns(problem, future_steps, most)
     plans = []
@@ -104,13 +105,13 @@ def _within(place: Integers, weights: Floats, count: int) -> Floats:
 
 def _best_ends(
     problem: Problem, axis: int, others: Buckets, future_steps: int, most: int | None
-) -> list[tuple[int, ...]]:
-    """The best ends of one axis for each number of buckets, while the other axes stand still."""
+) -> list[tuple[float, tuple[int, ...]]]:
+    """The best ends of one axis for each number of buckets, with their cost, while the other axes stand still."""
     ends = _candidates(problem, axis)
     if most is None:
         most = _MOST_BUCKETS if len(ends) <= _MANY_SIZES else _FEWER_BUCKETS
     found = best_buckets(cost_matrix(problem, axis, ends, others, future_steps), most)
-    return [_used(problem.axes[axis], tuple(int(ends[place]) for place in chosen)) for _, chosen in found]
+    return [(cost, _used(problem.axes[axis], tuple(int(ends[place]) for place in chosen))) for cost, chosen in found]
 
 
 def _candidates(problem: Problem, axis: int) -> Integers:
@@ -120,7 +121,7 @@ def _candidates(problem: Problem, axis: int) -> Integers:
     ends = np.union1d(values, np.array(sorted(thumb), np.int64))
     weights = np.zeros(len(ends))
     weights[np.searchsorted(ends, values)] = counts
-    return ends[allowed_ends(weights)]
+    return ends[allowed_ends(weights, MOST_SIZES if len(problem.axes) == 1 else _MOST_SIZES_OF_TWO)]
 
 
 def _used(axis: Axis, ends: tuple[int, ...]) -> tuple[int, ...]:
@@ -129,12 +130,17 @@ def _used(axis: Axis, ends: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _in_turns(problem: Problem, future_steps: int, most: int | None) -> list[Buckets]:
-    """The best buckets of two axes for each largest number of buckets an axis."""
-    starts = [buckets for _, buckets in rules_of_thumb(problem)]
-    limits = range(1, min(most or LISTED, LISTED) + 1)
-    found = []
-    for limit in limits:
-        tried = [_settle(problem, _at_most(problem, start, limit), future_steps, limit) for start in starts]
+    """The best buckets of two axes for each largest number of buckets an axis; last without a limit, if none is asked.
+
+    Each limit starts from what the one before it found, and from the best rule of thumb, thinned to the limit.
+    """
+    rules = [buckets for _, buckets in rules_of_thumb(problem)]
+    rule = min(rules, key=lambda buckets: _total(problem, buckets, future_steps))
+    limits: list[int | None] = [*range(1, min(most or LISTED, LISTED) + 1)]
+    found: list[Buckets] = []
+    for limit in limits if most is not None else [*limits, None]:
+        starts = {rule if limit is None else _at_most(problem, rule, limit), *found[-1:]}
+        tried = [_settle(problem, start, future_steps, limit) for start in sorted(starts)]
         found.append(min(tried, key=lambda buckets: _total(problem, buckets, future_steps)))
     return list(dict.fromkeys(found))
 
@@ -148,17 +154,17 @@ def _at_most(problem: Problem, buckets: Buckets, limit: int) -> Buckets:
     return tuple(thinned)
 
 
-def _settle(problem: Problem, start: Buckets, future_steps: int, limit: int) -> Buckets:
+def _settle(problem: Problem, start: Buckets, future_steps: int, limit: int | None) -> Buckets:
     buckets, least = start, _total(problem, start, future_steps)
-    for turn in range(_MOST_TURNS):
+    for _ in range(_MOST_TURNS):
         before = least
         for axis in range(len(problem.axes)):
-            for ends in _best_ends(problem, axis, buckets, future_steps, limit):
-                tried = (*buckets[:axis], ends, *buckets[axis + 1 :])
-                total = _total(problem, tried, future_steps)
-                if total < least:
-                    buckets, least = tried, total
-        if turn and least >= before:
+            _, ends = min(_best_ends(problem, axis, buckets, future_steps, limit))
+            tried = (*buckets[:axis], ends, *buckets[axis + 1 :])
+            total = _total(problem, tried, future_steps)
+            if total < least:
+                buckets, least = tried, total
+        if least >= before:
             break
     return buckets
 
