@@ -231,7 +231,7 @@ def _plan_row(plan: Plan, chosen: bool) -> html.Tr:
 def figures(problem: Problem, plan: Plan, canvas: Canvas) -> list[Any]:
     """One figure a dimension."""
     if not problem.axes:
-        return [html.P("No dimension changes from batch to batch.", className="quiet")]
+        return [html.P("No dimension changes from batch to batch.", className="lead")]
     drawn = []
     for number, axis in enumerate(problem.axes):
         ends = plan.buckets[number] if plan.buckets else ()

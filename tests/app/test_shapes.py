@@ -31,8 +31,8 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     folder = tmp_path_factory.mktemp("runs")
     build_run(folder / "run", steps=140, step_ms=40, device_ms=25)
     library = Library(folder)
-    found: Problem | None = library.shapes(library.view("run"), 0)
-    assert found is not None
+    found = library.shapes(library.view("run"), 0)
+    assert isinstance(found, Problem)
     assert library.shapes(library.view("run"), 0) is found
     return found
 

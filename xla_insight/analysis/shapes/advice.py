@@ -120,11 +120,11 @@ def _summary(problem: Problem, recorded: Plan, chosen: Plan | None, future_steps
             )
         )
     saved = recorded.total_s - chosen.total_s
-    effect = f"saves about {numbers.duration(saved)}" if saved >= 0 else f"costs about {numbers.duration(-saved)} more"
+    effect = f"saves about {numbers.duration(saved)} of" if saved >= 0 else f"adds about {numbers.duration(-saved)} to"
     what = _what(chosen)
     thin = f" Little was recorded to say that: {', '.join(problem.thin)}." if problem.thin else ""
     return (
-        f"{moving} {change} from batch to batch: {what} {effect} of"
+        f"{moving} {change} from batch to batch: {what} {effect}"
         f" {numbers.duration(recorded.total_s, inferred=True)} over {steps}"
         f" ({numbers.plural(chosen.compiles, 'compile')} instead of {numbers.count(recorded.compiles)})."
     ) + thin

@@ -94,6 +94,11 @@ class Problem:
             reasons.append(f"only {steady} timed steps")
         if self.axes and (self.step is None or self.step.points < ENOUGH_SHAPES):
             reasons.append(f"only {0 if self.step is None else self.step.points} shapes were timed")
+        unseen = sum(int(np.isnan(variant.compile_s).sum()) for variant in self.compiles.variants)
+        if unseen:
+            reasons.append(f"{unseen} graphs were not seen compiling, as in a run that finds them in a cache")
+        if None in self.compile_models:
+            reasons.append("seconds of compiles that were never seen are missing from the totals")
         if not self.compiles.named:
             reasons.append("graphs have no hash in this recording, so compiles are counted by shape")
         return tuple(reasons)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,11 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.analysis.shapes.recorded import Sizes, problem_of, text_batch
-from xla_insight.analysis.shapes.advice import advise, what_if
+from tests.unit.analysis.shapes.recorded import Sizes, frames_of, problem_of, text_batch
+from xla_insight.analysis.shapes.advice import advise, what_if, with_plan
 from xla_insight.analysis.shapes.alternatives import sample_lengths
+from xla_insight.analysis.shapes.batches import build_batches
 from xla_insight.analysis.shapes.plans import Plan, evaluate
-from xla_insight.analysis.shapes.problem import Problem
+from xla_insight.analysis.shapes.problem import Problem, build_problem
 from xla_insight.analysis.shapes.search import optimal_plans, recorded_plan, rules_of_thumb
 
 lengths_of_a_run = st.lists(st.integers(1, 90), min_size=3, max_size=60)
@@ -161,3 +163,19 @@ def test_thin_data_says_so() -> None:
     assert any("timed steps" in reason for reason in problem.thin)
     assert any("2 shapes" in reason for reason in problem.thin)
     assert "Little was recorded" in advise(problem).summary
+
+
+def test_compiles_that_were_not_seen_are_said() -> None:
+    frames = frames_of([text_batch(length) for length in (8, 16, 24) * 20])
+    batches = build_batches(replace(frames, compiles=frames.compiles[:0]))
+    assert batches is not None
+    problem = build_problem(replace(frames, compiles=frames.compiles[:0]), batches)
+    assert problem is not None
+    assert any("not seen compiling" in reason for reason in problem.thin)
+    assert any("missing from the totals" in reason for reason in problem.thin)
+
+
+def test_own_buckets_that_lose_say_so() -> None:
+    problem = problem_of([text_batch(length) for length in [90, *[8] * 60, 90, *[8] * 60]])
+    plan = what_if(problem, ((90,),), 100_000)
+    assert "adds about" in with_plan(advise(problem, 100_000), problem, plan).summary
