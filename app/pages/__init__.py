@@ -6,6 +6,7 @@ Owns the list of pages; navigation shows exactly these, in this order.
 from .graphs import PAGE as GRAPHS
 from .overview import PAGE as OVERVIEW
 from .page import Page
+from .recompilations import PAGE as RECOMPILATIONS
 from .shapes import PAGE as SHAPES
 
-PAGES: tuple[Page, ...] = (OVERVIEW, SHAPES, GRAPHS)
+PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, SHAPES, GRAPHS)
