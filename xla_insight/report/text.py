@@ -87,9 +87,8 @@ def _sections(report: Report, terminal: bool) -> Iterator[RenderableType]:
     yield _verdict(report, terminal)
     yield _figures(report)
     if report.shapes is not None and report.shapes.plan:
-        yield _hanging(
-            "shapes  ", Text(_plain(f"{report.shapes.summary} See: xla-insight shapes {report.run.path}")), "dim"
-        )
+        summary = plain_line(f"{report.shapes.summary} See: xla-insight shapes {report.run.path}")
+        yield hanging("shapes  ", Text(summary), "dim")
     entries = _ranked(report)
     if entries:
         yield Text("\nWhat costs most", style="bold")
