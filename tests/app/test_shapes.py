@@ -32,9 +32,10 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     build_run(folder / "run", steps=140, step_ms=40, device_ms=25)
     library = Library(folder)
     found = library.shapes(library.view("run"), 0)
-    assert isinstance(found, Problem)
-    assert library.shapes(library.view("run"), 0) is found
-    return found
+    assert library.shapes(library.view("run"), 0) is found, "read once"
+    checked: Problem = found
+    assert checked is not None
+    return checked
 
 
 def shown(problem: Problem | None, **wish: Any) -> tuple[Any, ...]:
