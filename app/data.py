@@ -16,6 +16,7 @@ from pathlib import Path
 import pandas as pd
 
 from xla_insight.analysis import analyze, graph_table, load_tables, step_table
+from xla_insight.analysis.shapes import Problem, shape_problem
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
 from xla_insight.facts.report import Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
@@ -133,6 +134,8 @@ class Library:
         self._read = read or read_run
         self._slots: OrderedDict[Path, _Slot] = OrderedDict()
         self._lock = threading.Lock()
+        self._shapes: OrderedDict[tuple[Path, str, int], Problem | None] = OrderedDict()
+        self._shapes_lock = threading.Lock()
 
     def entries(self) -> list[RunEntry]:
         """All runs, newest first. Raises RunNotFoundError when the folder is gone."""
@@ -156,6 +159,17 @@ class Library:
                 slot.took_s = slot.loaded_at - begin
             assert slot.view is not None
             return slot.view
+
+    def shapes(self, view: RunView, process: int) -> Problem | None:
+        """What is known about the shapes of a process; None when there is nothing to plan. Raises as `view` does."""
+        key = (view.entry.path, view.entry.revision, process)
+        with self._shapes_lock:
+            if key not in self._shapes:
+                with open_run(str(view.entry.path)) as run:
+                    self._shapes[key] = shape_problem(run, process)
+                while len(self._shapes) > KEPT_RUNS:
+                    self._shapes.popitem(last=False)
+            return self._shapes[key]
 
     def _slot(self, path: Path) -> _Slot:
         with self._lock:

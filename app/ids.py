@@ -10,6 +10,7 @@ class Route(StrEnum):
 
     OVERVIEW = "/"
     RECOMPILATIONS = "/recompilations"
+    SHAPES = "/shapes"
     GRAPHS = "/graphs"
 
 
@@ -102,3 +103,23 @@ class Graphs(StrEnum):
     SEARCH = "graphs-search"
     TEXT = "graphs-text"
     TEXT_SECTION = "graphs-text-section"
+
+
+class Shapes(StrEnum):
+    """Components of the page Shapes."""
+
+    HEAD = "shapes-head"
+    FIGURES = "shapes-figures"
+    FIGURE = "shapes-figure"
+    """One of them, with the number of its axis."""
+    OUTCOME = "shapes-outcome"
+    PLANS = "shapes-plans"
+    CODE = "shapes-code"
+    GRID = "shapes-grid"
+    EXPORT = "shapes-export"
+    BUCKETS = "shapes-buckets"
+    """How many buckets; 0: as many as pay."""
+    HORIZON = "shapes-horizon"
+    OWN = "shapes-own"
+    """Bucket ends of someone's own choice, as text."""
+    PROBLEM = "shapes-own-problem"

@@ -7,5 +7,6 @@ from .graphs import PAGE as GRAPHS
 from .overview import PAGE as OVERVIEW
 from .page import Page
 from .recompilations import PAGE as RECOMPILATIONS
+from .shapes import PAGE as SHAPES
 
-PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, GRAPHS)
+PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, SHAPES, GRAPHS)

@@ -60,7 +60,20 @@ def head(report: Report, notices: list[html.P]) -> list[Any]:
         share = numbers.share(verdict.saves_s, report.time.wall_s)
         text = f"Removing it saves at most {numbers.duration(verdict.saves_s)}, {share} of this run."
         saves = [html.P(text, className="lead")]
-    return [html.H1(parts.unbroken(verdict.summary), className="verdict"), *saves, key_figures(report), *notices]
+    return [
+        html.H1(parts.unbroken(verdict.summary), className="verdict"),
+        *saves,
+        *shapes(report),
+        key_figures(report),
+        *notices,
+    ]
+
+
+def shapes(report: Report) -> list[html.P]:
+    """What padding to fixed sizes would save; nothing where it saves nothing."""
+    if report.shapes is None or report.shapes.plan is None:
+        return []
+    return [html.P(parts.unbroken(report.shapes.summary), className="lead")]
 
 
 def key_figures(report: Report) -> html.Dl:

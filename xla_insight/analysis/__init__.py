@@ -14,6 +14,7 @@ from xla_insight.analysis.findings import Context, all_findings
 from xla_insight.analysis.graph_table import build_graph_table
 from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
 from xla_insight.analysis.recompiles.entries import recompile_entries
+from xla_insight.analysis.shapes import shape_facts
 from xla_insight.analysis.step_table import build_step_table
 from xla_insight.analysis.tables import Process, RunTables, load_tables
 from xla_insight.analysis.time_facts import time_facts
@@ -58,6 +59,7 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
         time=time,
         verdict=verdict(Evidence(facts, steps, graphs, recompiles, findings, time)),
         data=data_facts(tables, opened.state, opened.skipped_parts, tuple(opened.problems)),
+        shapes=shape_facts(opened, main.index if main is not None else None),
     )
 
 

@@ -177,6 +177,22 @@ class DataFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class ShapeFacts:
+    """What padding the batches to a plan of sizes would do. Seconds are inferred from the run."""
+
+    summary: str
+    plan: str | None
+    """The advised plan; None: leave the shapes as they are."""
+    buckets: tuple[tuple[int, ...], ...]
+    saves_s: float
+    compiles: int
+    """Under the plan."""
+    code: str
+    thin: tuple[str, ...] = ()
+    """What there is too little of to trust the figures."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """All that the tool concludes about one run."""
 
@@ -188,6 +204,8 @@ class Report:
     time: TimeFacts
     verdict: Verdict
     data: DataFacts
+    shapes: ShapeFacts | None = None
+    """None when every batch has the same shape, or none was recorded."""
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON-ready values; the first key is ``schema``. An absent site is ``{}``."""

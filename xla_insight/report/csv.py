@@ -17,6 +17,7 @@ import pyarrow.csv
 
 from xla_insight.facts.report import Report
 from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables
+from xla_insight.report.shapes import shape_batches
 from xla_insight.store.views import TABLES
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _FORMULA = r"^[=+\-@\t\r\n]"
 
 
 def export_csv(run: Run, report: Report, directory: str | Path, overwrite: bool = False) -> list[Path]:
-    """Write one CSV a table, ``recompiles.csv`` and ``findings.csv`` to ``directory``; the files written.
+    """Write one CSV a table and those of the report and of shapes to ``directory``; the files written.
 
     Raises ExportError when the folder holds anything but an earlier export (unless ``overwrite``) or cannot be written.
     """
@@ -37,6 +38,8 @@ def export_csv(run: Run, report: Report, directory: str | Path, overwrite: bool 
     columns = report_columns()
     for name, rows in report_tables(report).items():
         folder.write(f"{name}.csv", iter([report_batch(rows, columns[name])]), _write)
+    for name, batch in shape_batches(run).items():
+        folder.write(f"{name}.csv", iter([batch]), _write)
     return folder.files
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from xla_insight.facts.report import Report
 from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables
+from xla_insight.report.shapes import shape_batches
 from xla_insight.store.views import TABLES
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def export_parquet(run: Run, report: Report, directory: str | Path, overwrite: bool = False) -> list[Path]:
-    """Write one Parquet file a table, ``recompiles.parquet`` and ``findings.parquet``; the files written.
+    """Write one Parquet file a table and those of the report and of shapes; the files written.
 
     Raises ExportError when the folder holds anything but an earlier export (unless ``overwrite``) or cannot be written.
     """
@@ -31,6 +32,8 @@ def export_parquet(run: Run, report: Report, directory: str | Path, overwrite: b
     columns = report_columns()
     for name, rows in report_tables(report).items():
         folder.write(f"{name}.parquet", iter([report_batch(rows, columns[name])]), _write)
+    for name, batch in shape_batches(run).items():
+        folder.write(f"{name}.parquet", iter([batch]), _write)
     return folder.files
 
 

@@ -86,6 +86,9 @@ def _width(stream: TextIO) -> int:
 def _sections(report: Report, terminal: bool) -> Iterator[RenderableType]:
     yield _verdict(report, terminal)
     yield _figures(report)
+    if report.shapes is not None and report.shapes.plan:
+        summary = plain_line(f"{report.shapes.summary} See: xla-insight shapes {report.run.path}")
+        yield hanging("shapes  ", Text(summary), "dim")
     entries = _ranked(report)
     if entries:
         yield Text("\nWhat costs most", style="bold")

@@ -1,0 +1,263 @@
+"""Whether the advice on shapes holds: record a training with dynamic padding, take the advised plan, and run that.
+
+Three real length distributions: the demo's paragraphs, short sentences, and whole chapters with a long tail. Each is
+trained as it comes (padded to multiples of 8, as the Trainer's own collators do) and recorded; the advised plan is then
+trained and recorded too, and what was predicted stands beside what was measured. The rules of thumb are judged by the
+same model, and trained as well with ``--rules``.
+
+With ``--control`` the training as recorded runs once more at the end, and predictions are the mean of both: a machine
+that others use changes its speed meanwhile.
+
+    python benchmarks/advisor.py [--texts paragraphs sentences chapters] [--steps 80] [--rules] [--control] [--json]
+    python benchmarks/advisor.py --million
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+TEXTS = {"paragraphs": 96, "sentences": 64, "chapters": 192}
+"""Name -> the longest text that is kept, in tokens."""
+LATER_STEPS = 5_000
+BATCH = 16
+
+
+def texts_of(name: str) -> list[str]:
+    """The texts of a distribution, cut from the manual that every Python ships."""
+    from pydoc_data.topics import topics
+
+    from xla_insight.runner.demo_train import paragraphs
+
+    if name == "paragraphs":
+        return paragraphs()
+    if name == "sentences":
+        found = (" ".join(part.split()) for text in paragraphs() for part in re.split(r"(?<=[.:;])\s", text))
+        return [part for part in found if 3 <= part.count(" ") <= 24]
+    # A chapter, and its paragraphs: few texts are long, most are short.
+    whole = [" ".join(text.split()) for text in topics.values()]
+    return [*whole, *(part for part in paragraphs() if part.count(" ") <= 12)]
+
+
+def train(name: str, steps: int, buckets: list[int], rows: int | None) -> None:
+    """Train a small BERT on a distribution, padded to ``buckets`` when there are any."""
+    os.environ.setdefault("PJRT_DEVICE", "CPU")
+    from transformers import DataCollatorForLanguageModeling, Trainer, TrainingArguments, set_seed
+
+    from xla_insight.padding import BucketCollator
+    from xla_insight.runner import demo_train
+
+    set_seed(1)
+    demo_train.LONGEST = TEXTS[name]
+    texts = texts_of(name)
+    tokenizer = demo_train.train_tokenizer(texts)
+    collator: Any = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15, pad_to_multiple_of=8)
+    if buckets or rows:
+        fields = ("input_ids", "attention_mask", "labels")
+        collator = BucketCollator(collator, buckets={fields: buckets} if buckets else None, rows=rows)
+    arguments = TrainingArguments(
+        output_dir=tempfile.mkdtemp(prefix="advisor-"),
+        max_steps=steps,
+        per_device_train_batch_size=BATCH,
+        optim="adamw_torch",
+        logging_steps=steps,
+        save_strategy="no",
+        dataloader_pin_memory=False,
+        report_to=[],
+        disable_tqdm=True,
+    )
+    dataset = [{"input_ids": ids} for ids in tokenizer(texts, truncation=True)["input_ids"]]
+    model = demo_train.build_model(tokenizer, layers=1, width=64)
+    Trainer(model=model, args=arguments, train_dataset=dataset, data_collator=collator).train()
+
+
+def recorded(folder: Path, name: str, steps: int, buckets: tuple[int, ...] = (), rows: int | None = None) -> Any:
+    """The shapes of a training, recorded in a process of its own."""
+    from xla_insight.analysis.shapes import shape_problem
+    from xla_insight.store.reader import open_run
+
+    options = ["--train", name, "--steps", str(steps), "--buckets", json.dumps(buckets), "--rows", json.dumps(rows)]
+    command = [sys.executable, "-m", "xla_insight", "run", "--out", str(folder), __file__, *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"the training of {name} failed:\n{done.stderr[-2000:]}")
+    with open_run(folder) as run:
+        problem = shape_problem(run)
+        compiles = len(run.sql("select 1 from compiles"))
+    assert problem is not None
+    return problem, compiles
+
+
+def measured(problem: Any, compiles: int) -> dict[str, float]:
+    """What a recorded training took: seconds from its first batch on with the compiles before it, and its compiles."""
+    return {"total_s": problem.recorded_s + problem.compiles.fixed_s, "compiles": compiles}
+
+
+def judge(name: str, steps: int, folder: Path, *, rules: bool, control: bool) -> dict[str, Any]:
+    """Record a distribution, take the advice, run it; with ``rules``, run the rules of thumb too."""
+    from xla_insight.analysis.shapes import advise
+    from xla_insight.analysis.shapes.plans import evaluate
+
+    problem, compiles = recorded(folder / name, name, steps)
+    advice, later = advise(problem), advise(problem, LATER_STEPS)
+    chosen = advice.best
+    result: dict[str, Any] = {
+        "texts": name,
+        "batches": problem.units,
+        "sizes": {
+            axis.word: dict(zip(axis.values.tolist(), axis.value_counts.tolist(), strict=True)) for axis in problem.axes
+        },
+        "as_recorded": {"predicted": _predicted(advice.recorded), "measured": measured(problem, compiles)},
+        "rules": {plan.id: _predicted(plan) for plan in advice.plans if not plan.id.startswith("optimal")},
+        "later": {plan.id: round(plan.total_s, 1) for plan in (later.recorded, *later.plans)},
+        "later_best": {"id": later.best.id, "buckets": later.best.buckets},
+        "advised": {"id": chosen.id, "buckets": chosen.buckets, "predicted": _predicted(chosen)},
+    }
+    rows = int(problem.rows.values[-1]) if problem.rows else None
+    if chosen.buckets is not None:
+        again = recorded(folder / f"{name}-advised", name, steps, chosen.buckets[0] if chosen.buckets else (), rows)
+        result["advised"]["measured"] = measured(*again)
+    for plan in advice.plans if rules else ():
+        if plan.id in ("pad_to_max", "powers_of_two") and plan.buckets and plan.buckets != chosen.buckets:
+            again = recorded(folder / f"{name}-{plan.id}", name, steps, plan.buckets[0], rows)
+            result["rules"][plan.id]["measured"] = measured(*again)
+    if control:
+        after, _ = recorded(folder / f"{name}-after", name, steps)
+        again_s = evaluate(after, (chosen.id, chosen.word), chosen.buckets).total_s
+        result["control"] = {"recorded_s": after.recorded_s, "predicted_s": again_s}
+        result["advised"]["predicted"]["total_s"] = (chosen.total_s + again_s) / 2
+    return result
+
+
+def _predicted(plan: Any) -> dict[str, Any]:
+    return {
+        "total_s": plan.total_s,
+        "range_s": plan.range_s,
+        "compiles": plan.compiles,
+        "padding_pct": 100 * plan.waste,
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    """One distribution as text."""
+    print(f"\n{result['texts']}: {result['batches']} batches of sizes {result['sizes']}")
+    rows = {"as recorded": result["as_recorded"], f"advised {result['advised']['buckets']}": result["advised"]}
+    rows |= {
+        name: ({"predicted": rule} if "measured" not in rule else {"predicted": rule, "measured": rule["measured"]})
+        for name, rule in result["rules"].items()
+    }
+    print(f"{'plan':<32}{'predicted s':>14}{'measured s':>14}{'error':>9}{'compiles':>10}{'measured':>10}")
+    for name, row in rows.items():
+        predicted, found = row["predicted"], row.get("measured")
+        error = f"{predicted['total_s'] / found['total_s'] - 1:+.1%}" if found else ""
+        took, compiles = (f"{found['total_s']:.1f}", str(found["compiles"])) if found else ("", "")
+        print(f"{name:<32}{predicted['total_s']:>14.1f}{took:>14}{error:>9}{predicted['compiles']:>10}{compiles:>10}")
+    if "control" in result:
+        drift = result["control"]["recorded_s"] / result["as_recorded"]["measured"]["total_s"] - 1
+        print(
+            f"as recorded once more: {result['control']['recorded_s']:.1f} s ({drift:+.1%}); the mean of both predicts"
+        )
+    best = result["later_best"]
+    later = {name: seconds for name, seconds in result["later"].items() if not name.startswith("optimal")}
+    print(
+        f"with {LATER_STEPS:,} steps to come: {best['id']} {best['buckets']}"
+        f" {result['later'][best['id']]:.1f} s; {later}"
+    )
+
+
+def million() -> dict[str, float]:
+    """Seconds from the tables of a million batches to the advice; the tables are made here."""
+    from xla_insight.analysis.shapes import advise
+    from xla_insight.analysis.shapes.batches import build_batches
+    from xla_insight.analysis.shapes.problem import build_problem
+
+    frames = _million_frames()
+    begin = time.perf_counter()
+    batches = build_batches(frames)
+    assert batches is not None
+    problem = build_problem(frames, batches)
+    assert problem is not None
+    joined = time.perf_counter()
+    advise(problem, 100_000)
+    return {"batches": problem.units, "join_and_fit_s": joined - begin, "plan_s": time.perf_counter() - joined}
+
+
+def _million_frames() -> Any:
+    import numpy as np
+    import pandas as pd
+
+    from xla_insight.analysis.shapes.batches import Frames
+
+    count, chance = 1_000_000, np.random.default_rng(0)
+    lengths = np.minimum(512, 16 + chance.gamma(2, 40, count).astype(np.int64))
+    begin = np.arange(count, dtype=np.int64) * 20_000_000 + 1
+    words = pd.Index([f"[16, {length}]" for length in range(513)])
+    inputs = pd.DataFrame(
+        {
+            "time_ns": (begin[:, None] + np.arange(3)).ravel(),
+            "name": pd.Categorical.from_codes(np.tile(np.arange(3), count), ["input_ids", "attention_mask", "labels"]),
+            "dims": pd.Categorical.from_codes(np.repeat(lengths, 3), words),
+            "dtype": pd.Categorical.from_codes(np.zeros(3 * count, np.int8), ["int64"]),
+            "site": 1,
+        }
+    )
+    graphs = pd.Index([f"{length:032x}" for length in range(513)])
+    device = 1_000_000 + 20_000 * lengths
+    executions = pd.DataFrame(
+        {
+            "time_ns": begin + 2_000_000,
+            "duration_ns": device + chance.integers(0, 200_000, count),
+            "graph": pd.Categorical.from_codes(lengths, graphs),
+            "cut_ns": begin + 1_000_000,
+        }
+    )
+    first = np.unique(lengths, return_index=True)[1]
+    compiles = executions.iloc[np.sort(first)].assign(duration_ns=4_000_000_000)[["duration_ns", "graph", "cut_ns"]]
+    known = pd.DataFrame({"graph": graphs, "inputs": 100, "outputs": 90})
+    for name in ("input_bytes", "output_bytes", "aliased_bytes", "temporary_bytes"):
+        known[name] = 1000
+    return Frames(inputs, executions, compiles, known, pd.DataFrame({"site": [1], "file": ["train.py"], "line": [31]}))
+
+
+def _judged(options: argparse.Namespace, name: str, folder: Path) -> dict[str, Any]:
+    return judge(name, options.steps, folder, rules=options.rules, control=options.control)
+
+
+def main() -> None:
+    """Run the chosen parts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", nargs="*", choices=TEXTS, default=list(TEXTS))
+    parser.add_argument("--steps", type=int, default=80)
+    parser.add_argument("--rules", action="store_true", help="train the rules of thumb too")
+    parser.add_argument("--control", action="store_true", help="train as recorded once more, after the plan")
+    parser.add_argument("--million", action="store_true", help="only time the advice on a million batches")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--train", choices=TEXTS, help=argparse.SUPPRESS)
+    parser.add_argument("--buckets", type=json.loads, default=[], help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=json.loads, default=None, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.train:
+        train(options.train, options.steps, options.buckets, options.rows)
+        return
+    if options.million:
+        print(json.dumps(million(), indent=2))
+        return
+    with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
+        results = [_judged(options, name, Path(folder)) for name in options.texts]
+    if options.json:
+        print(json.dumps(results, indent=2))
+    else:
+        for result in results:
+            show(result)
+
+
+if __name__ == "__main__":
+    main()

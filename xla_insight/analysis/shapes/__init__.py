@@ -1,0 +1,72 @@
+"""Dynamic shapes of a run: which dimensions change, what each shape costs, and the plan of padding that is best.
+
+`shape_problem` reads a run, `advise` plans. Owns every number and sentence on shapes. Leaves recording batches to
+``record``, padding them to ``xla_insight.padding`` and drawing to the surfaces.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xla_insight.analysis.shapes.advice import Advice, advise, bucket_text, what_if, with_plan, with_range
+from xla_insight.analysis.shapes.batches import build_batches, load_frames
+from xla_insight.analysis.shapes.plans import Buckets, Plan
+from xla_insight.analysis.shapes.problem import Problem, build_problem
+from xla_insight.facts.report import ShapeFacts
+
+if TYPE_CHECKING:
+    from xla_insight.store.reader import Run
+
+__all__ = [
+    "Advice",
+    "Buckets",
+    "Plan",
+    "Problem",
+    "advise",
+    "bucket_text",
+    "shape_facts",
+    "shape_problem",
+    "what_if",
+    "with_plan",
+    "with_range",
+]
+
+
+def shape_problem(run: Run, process: int | None = None) -> Problem | None:
+    """What is known about the shapes of a process (default: the one that speaks for the run).
+
+    None when no batch tensor was recorded, or none of its steps could be timed.
+    """
+    if process is None:
+        process = _speaker(run)
+    if process is None:
+        return None
+    frames = load_frames(run, process)
+    batches = build_batches(frames)
+    return None if batches is None else build_problem(frames, batches)
+
+
+def shape_facts(run: Run, process: int | None) -> ShapeFacts | None:
+    """The advice in short, for the report; None when nothing changes from batch to batch."""
+    problem = None if process is None else shape_problem(run, process)
+    if problem is None or not (problem.axes or problem.rows):
+        return None
+    advice = advise(problem)
+    plan = advice.chosen
+    return ShapeFacts(
+        summary=advice.summary,
+        plan=plan.id if plan else None,
+        buckets=(plan.buckets if plan else None) or (),
+        saves_s=advice.saves_s,
+        compiles=(plan or advice.recorded).compiles,
+        code=advice.code,
+        thin=problem.thin,
+    )
+
+
+def _speaker(run: Run) -> int | None:
+    """The lowest rank; of several processes of it, the one that executed most."""
+    counted = run.sql("select process, count(*) as executions from executions group by process")
+    executed = dict(zip(counted["process"].tolist(), counted["executions"].tolist(), strict=True))
+    known = [(process.rank, -int(executed.get(process.index, 0)), process.index) for process in run.processes]
+    return min(known)[2] if known else None

@@ -1,0 +1,177 @@
+"""A plan of padding and what it costs: compiles, padding, seconds, with how far they can be trusted.
+
+Every plan, listed or found by search, is judged by `evaluate` under the same model: the recorded batches, in their
+order, each padded to the smallest bucket that holds it. Owns the judging; leaves the choice of buckets to ``search``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from xla_insight.analysis.shapes.problem import Problem, mean_sizes
+from xla_insight.analysis.shapes.variants import Variant
+
+Integers = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Buckets = tuple[tuple[int, ...], ...]
+"""For each axis its bucket ends, smallest first."""
+
+AS_RECORDED = "as_recorded"
+_LIKELY = 1.645
+"""Standard deviations on each side that hold 90 %."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan judged over the recorded steps and those to come. Seconds are inferred from the fitted models."""
+
+    id: str
+    """`as_recorded`, `pad_to_max`, `multiples_of_8`, `powers_of_two`, `optimal_3`, `group_by_length`, …"""
+    word: str
+    buckets: Buckets | None
+    """None: sizes stay as they are. Empty: no axis to bucket, only rows to fill up."""
+    compiles: int
+    compile_s: float
+    step_s: float
+    waste: float
+    """Share (0 to 1) of the padded batches that this plan adds to the recorded ones."""
+    range_s: tuple[float, float] | None
+    """Where the total lies with a likelihood of 90 %, as far as the models can say."""
+    extrapolated: bool = False
+    """Some bucket lies outside the sizes that were timed."""
+    memory_bytes: int | None = None
+    """Of the largest recorded graph that the plan uses: inputs, outputs and temporaries, less what is shared."""
+    note: str = ""
+    changes_order: bool = False
+    """It regroups samples into other batches, so it is no matter of padding alone."""
+
+    @property
+    def total_s(self) -> float:
+        """Compile and step seconds together."""
+        return self.compile_s + self.step_s
+
+
+def padded(problem: Problem, buckets: Buckets) -> Integers:
+    """Size of each combination on each axis under the buckets; a size above the largest bucket stays as it is."""
+    sizes = problem.sizes.copy()
+    for axis, ends in enumerate(buckets):
+        sizes[:, axis] = pad(sizes[:, axis], ends)
+    return sizes
+
+
+def pad(sizes: Integers, ends: tuple[int, ...]) -> Integers:
+    """Each size raised to the smallest end that holds it."""
+    limits = np.array(ends, np.int64)
+    place = np.searchsorted(limits, sizes)
+    return np.where(place < len(limits), limits[np.minimum(place, len(limits) - 1)], sizes)
+
+
+def evaluate(problem: Problem, name: tuple[str, str], buckets: Buckets | None, future_steps: int = 0) -> Plan:
+    """Judge buckets (None: as recorded) over the recorded steps and ``future_steps`` of the same kind."""
+    recorded = buckets is None
+    sizes = padded(problem, buckets or ())
+    unit_sizes = mean_sizes(problem, sizes)
+    group = _groups(problem, sizes, recorded=recorded)
+    compiles, compile_s, compile_error_s = problem.compiles.fixed, problem.compiles.fixed_s, 0.0
+    for number in range(len(problem.compiles.variants)):
+        count, seconds, error_s = _variant_compiles(problem, number, group, unit_sizes, measured=recorded)
+        compiles, compile_s = compiles + count, compile_s + seconds
+        compile_error_s += error_s**2
+    recorded_steps_s = float(problem.shape_units @ step_seconds(problem, unit_sizes))
+    scale = 1 + future_steps / max(1, problem.units)
+    step_s = recorded_steps_s * scale
+    spread_s = _spread(problem, recorded_steps_s - problem.units * problem.overhead_s, scale)
+    known = None if spread_s is None else _LIKELY * float(np.sqrt(compile_error_s + spread_s**2))
+    total = compile_s + step_s
+    used = problem.shape_units > 0
+    return Plan(
+        *name,
+        buckets=buckets,
+        compiles=compiles,
+        compile_s=compile_s,
+        step_s=step_s,
+        waste=waste(problem, sizes, rows_filled=not recorded),
+        range_s=None if known is None else (max(0.0, total - known), total + known),
+        extrapolated=problem.step is None or bool(problem.step.outside(unit_sizes[used]).any()),
+        memory_bytes=_memory(problem, unit_sizes[used]),
+    )
+
+
+def step_seconds(problem: Problem, unit_sizes: Floats) -> Floats:
+    """Seconds of one step of each row of sizes, compiles aside."""
+    assert problem.step is not None
+    return problem.step.seconds(unit_sizes) + problem.overhead_s
+
+
+def compile_seconds(problem: Problem, variant: int, unit_sizes: Floats) -> Floats:
+    """What compiling a variant once takes of a run's wall time, at each row of sizes."""
+    model = problem.compile_models[variant]
+    if model is None:
+        return np.zeros(len(unit_sizes))
+    return problem.compile_factor * model.seconds(unit_sizes)
+
+
+def waste(problem: Problem, sizes: Integers, *, rows_filled: bool) -> float:
+    """Share of the padded elements that were not in the recorded batches."""
+    before, after = elements(problem, problem.sizes), elements(problem, sizes)
+    if problem.rows is not None:
+        before = before * problem.rows.sizes
+        after = after * (problem.rows.sizes.max() if rows_filled else problem.rows.sizes)
+    whole = float(problem.counts @ after)
+    return 1 - float(problem.counts @ before) / whole if whole else 0.0
+
+
+def elements(problem: Problem, sizes: Integers) -> Floats:
+    """Elements a row of each combination: of each leading tensor the product of its axes, and their sum."""
+    leaders: dict[str, Floats] = {}
+    for number, axis in enumerate(problem.axes):
+        name = axis.leader.input
+        leaders[name] = leaders.get(name, np.ones(len(sizes))) * sizes[:, number]
+    return np.sum(list(leaders.values()), axis=0) if leaders else np.ones(len(sizes))
+
+
+def _groups(problem: Problem, sizes: Integers, *, recorded: bool) -> Integers:
+    """A number for each unit shape: equal where the padded batches are equal, so that one graph serves both."""
+    if recorded:
+        return np.arange(len(problem.shapes))
+    if not sizes.shape[1]:
+        return np.zeros(len(problem.shapes), np.int64)
+    _, code = np.unique(sizes, axis=0, return_inverse=True)
+    code = np.append(code.ravel(), -1)
+    return np.unique(code[problem.shapes], axis=0, return_inverse=True)[1].ravel().astype(np.int64)
+
+
+def _variant_compiles(
+    problem: Problem, number: int, group: Integers, unit_sizes: Floats, *, measured: bool
+) -> tuple[int, float, float]:
+    """Compiles of one variant, their seconds, and the standard error of those."""
+    variant: Variant = problem.compiles.variants[number]
+    shapes = variant.shapes[problem.shape_units[variant.shapes] > 0]
+    _, first = np.unique(group[shapes], return_index=True)
+    seconds = compile_seconds(problem, number, unit_sizes[shapes[first]])
+    model = problem.compile_models[number]
+    error = 0.0 if measured or model is None else (model.error or 0.0)
+    if measured:
+        own = variant.compile_s[problem.shape_units[variant.shapes] > 0][first] * problem.compile_factor
+        seconds = np.where(np.isfinite(own), own, seconds)
+    return len(first), float(seconds.sum()), error * float(np.sqrt(np.sum(seconds**2)))
+
+
+def _memory(problem: Problem, unit_sizes: Floats) -> int | None:
+    """Memory of the graph that ran at the largest padded sizes; None when no recorded graph had them."""
+    largest = unit_sizes[np.argmax(np.prod(unit_sizes, axis=1))]
+    alike = np.flatnonzero((mean_sizes(problem, problem.sizes) == largest).all(axis=1))
+    known = problem.shape_memory[alike]
+    return int(np.nanmax(known)) if np.isfinite(known).any() else None
+
+
+def _spread(problem: Problem, device_s: float, scale: float) -> float | None:
+    """Standard error of the steps' seconds: of the curve, and of so many single steps; None when it is not known."""
+    if problem.step is None or problem.spread_s is None:
+        return None
+    curve_s = (problem.step.error or 0.0) * max(0.0, device_s) * scale / np.sqrt(max(1, problem.step.points))
+    noise_s = problem.spread_s * np.sqrt(problem.units * scale) + problem.spread_s * scale * np.sqrt(problem.units)
+    return float(np.hypot(curve_s, noise_s))

@@ -1,0 +1,41 @@
+"""Verb `shapes`: dynamic shapes of a run and the plan that ends them. Leaves planning to ``analysis``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from xla_insight.cli.output import standard_output
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb to the command line."""
+    app.command("shapes")(shapes_command)
+
+
+def shapes_command(
+    run: Annotated[str, typer.Argument(help="A recorded run: its folder or URL.")],
+    horizon: Annotated[
+        int, typer.Option(metavar="STEPS", min=0, help="Steps still to come, like the recorded ones.")
+    ] = 0,
+    buckets: Annotated[
+        int | None, typer.Option(metavar="K", min=1, help="Plan for K buckets; without it, for as many as pay.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON (schema 1).")] = False,
+) -> None:
+    """Say which dimensions of the batches change, what that costs, and to which sizes to pad them."""
+    from xla_insight.analysis.shapes import advise, shape_problem
+    from xla_insight.report.shapes import NOTHING, print_shapes, render_shapes_json
+    from xla_insight.store.reader import open_run
+
+    with open_run(run) as opened:
+        problem = shape_problem(opened)
+    advice = None if problem is None else advise(problem, horizon, buckets)
+    with standard_output() as stream:
+        if as_json:
+            stream.write(render_shapes_json(problem, advice) + "\n")
+        elif problem is None or advice is None:
+            stream.write(f"{NOTHING}\n")
+        else:
+            print_shapes(problem, advice, stream)
