@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import TextIO
 
@@ -25,7 +26,7 @@ LISTED = 8
 PLAIN_WIDTH = 80
 MAX_WIDTH = 110
 _SHAPES = {Severity.CRITICAL: "▲", Severity.WARNING: "◆", Severity.INFO: "·"}
-_ASCII_SHAPES = {"▲": "!", "◆": "*", "·": "-", "…": "...", numbers.THIN_SPACE: " ", "µ": "u", "—": "-"}
+_ASCII_SHAPES = {"▲": "!", "◆": "*", "·": "-", "…": "...", numbers.THIN_SPACE: " ", "µ": "u", "—": "-", "→": "->"}
 _STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 _INFERRED_NOTE = "~ inferred from dispatch and ready times, not measured."
 _INFERRED_STATES = (HostState.DEVICE_WAIT, HostState.TRACE)
@@ -57,6 +58,11 @@ def render_text(report: Report, width: int = PLAIN_WIDTH) -> str:
     buffer = io.StringIO()
     print_report(report, buffer, width)
     return buffer.getvalue()
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines of at most ``width`` columns; words longer than that (paths) are cut."""
+    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
 
 
 def encodable(text: str, stream: TextIO) -> str:
@@ -94,12 +100,12 @@ def _sections(report: Report, terminal: bool) -> Iterator[RenderableType]:
 
 
 def _verdict(report: Report, terminal: bool) -> RenderableType:
-    sentence = _plain(report.verdict.summary)
+    sentence = plain_text(report.verdict.summary)
     lines = [Text(sentence, style="bold")]
     if report.verdict.saves_s:
         lines.append(Text(f"Removing it saves at most {numbers.duration(report.verdict.saves_s)}."))
     run = report.run
-    name = _plain(run.path.rstrip("/").rsplit("/", 1)[-1] or run.id)
+    name = plain_text(run.path.rstrip("/").rsplit("/", 1)[-1] or run.id)
     title = f"{name} · {run.state}" if run.state != "ended" else name
     if terminal:
         return Panel(Group(*lines), title=Text(title), title_align="left", box=box.ROUNDED, padding=(0, 1))
@@ -117,7 +123,7 @@ def _figures(report: Report) -> RenderableType:
         ("graphs", numbers.count(graphs.distinct), "executions", numbers.count(graphs.executions)),
         ("compiles", _with_time(graphs.compiles, graphs.compile_s), "cache hits", numbers.count(graphs.cache_hits)),
         ("device busy", numbers.share(time.device_busy_s, time.wall_s, inferred=True), "overlap", _overlap(report)),
-        ("ranks", numbers.count(report.run.ranks), "level", _plain(report.run.level)),
+        ("ranks", numbers.count(report.run.ranks), "level", plain_text(report.run.level)),
     ]
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     for style in ("dim", "", "dim", ""):
@@ -173,10 +179,10 @@ def _entry(rank: int, entry: _Entry, report: Report) -> RenderableType:
         (name, "bold"),
         f"  {numbers.plural(entry.count, 'time')}  {cost}",
     )
-    body = Text(_plain(entry.summary))
+    body = Text(plain_text(entry.summary))
     if entry.advice:
         body.append("\nChange: ", style="bold")
-        body.append(_plain(entry.advice))
+        body.append(plain_text(entry.advice))
     return Group(_hanging(f"{rank:>2} ", head), _hanging("     ", body))
 
 
@@ -185,12 +191,12 @@ def _missing(report: Report) -> Iterator[str]:
     if data.dropped:
         yield f"{numbers.plural(data.dropped, 'event')} dropped by the recorder to bound its memory."
     for what, count in sorted(data.lost.items()):
-        yield f"{numbers.count(count)} {_plain(what)} lost."
+        yield f"{numbers.count(count)} {plain_text(what)} lost."
     if data.skipped_parts:
         yield f"{numbers.plural(data.skipped_parts, 'part')} of the log could not be read."
     for where, count in sorted(data.faults.items()):
-        yield f"{numbers.plural(count, 'fault')} of the recorder in {_plain(where)}."
-    yield from (_plain(note) for note in data.notes)
+        yield f"{numbers.plural(count, 'fault')} of the recorder in {plain_text(where)}."
+    yield from (plain_text(note) for note in data.notes)
 
 
 def _hanging(label: str, body: Text, label_style: str = "") -> RenderableType:
@@ -201,7 +207,7 @@ def _hanging(label: str, body: Text, label_style: str = "") -> RenderableType:
     return grid
 
 
-def _plain(text: str) -> str:
+def plain_text(text: str) -> str:
     """Text from a recording on one line and without control characters (a name may hold escape sequences)."""
     line = _LINE_BREAKS.sub(" ", text)
     return "".join(char if char.isprintable() or char == numbers.THIN_SPACE else "\ufffd" for char in line)
