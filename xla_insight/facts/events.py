@@ -52,6 +52,9 @@ class Kind(StrEnum):
     SITE = "site"
     """A call stack, once. site: its id; name: JSON {"site": [file, line, function], "user_site": [...] or null,
     "stack": [[file, line, function], ...] innermost first, "source": text of the site's line, "user_source": ...}."""
+    SOURCE = "source"
+    """Lines of source code as they were while the program ran. name: file; dims: [number of the first line];
+    detail: the lines, joined by newlines."""
     THREAD = "thread"
     """thread: its index; name: its name. Index 0 is the thread that started recording (the training thread)."""
     CLOCK = "clock"
@@ -63,7 +66,7 @@ class Kind(StrEnum):
     FAULT = "fault"
     """An error of the recorder itself. name: where; value: how many since the last; detail: text of one."""
     LOST = "lost"
-    """Data that was not kept. name: what (`events`, `samples`, `blocks`); value: how many; detail: why."""
+    """Data that was not kept. name: what (`events`, `samples`, `blocks`, `graphs`); value: how many; detail: why."""
 
 
 class Trigger(StrEnum):
