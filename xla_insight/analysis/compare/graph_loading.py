@@ -80,8 +80,7 @@ def known_graphs(run: Run, skip: frozenset[str] | set[str] = frozenset()) -> dic
 
 
 def _parsed(run: Run, graph: str) -> Graph | None:
-    read = getattr(run, "hlo", None)
-    content = read(graph) if read is not None else None
+    content = run.hlo(graph)
     if content is None:
         return None
     try:

@@ -132,8 +132,7 @@ def _line_of(root: Difference | None, run: Run) -> Site | None:
     frame = site_of(root.stack) if root is not None else None
     if frame is None or not frame.line:
         return None
-    read = getattr(run, "snippet", None)
-    known = dict(read(frame.file, frame.line)) if read is not None else {}
+    known = dict(run.snippet(frame.file, frame.line))
     return Site(frame.file, frame.line, frame.function, known.get(frame.line, ""))
 
 
