@@ -43,7 +43,7 @@ class Kind(StrEnum):
     """A step mark: the END of a step. name: `StepSource`; value: the step number (from 0) that ended."""
     INPUT = "input"
     """A batch tensor on its way to the device. name: its key (`input_ids`) when known; dims: its dimensions;
-    detail: dtype (`int64`); site: the line that uploaded it."""
+    detail: dtype (`int64`); site: the line that uploaded it; value: the site of the function that made the batch."""
     COUNTER = "counter"
     """name: counter; value: increase since the previous event of that name; duration: its increase as a time, ns."""
     GRAPH = "graph"

@@ -2,7 +2,7 @@
 
 Reads the wire format of protocol buffers by hand, because a training process may have loaded any version of the
 protobuf library, or none. Owns the field numbers of ``HloProto`` and its parts used here (they are public and never
-change meaning); the reading side parses the whole module in ``graph``. Tolerates any bytes: what cannot be read is unknown.
+change meaning); the reading side parses the whole module in ``graph``. Tolerates any bytes.
 """
 
 from __future__ import annotations

@@ -154,7 +154,8 @@ VIEWS = {
     "transfers": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, e.name AS direction, e.value AS bytes FROM {_of(Kind.TRANSFER)}""",
     "inputs": f"""
-        SELECT {_WHO}, e.thread, e.name, e.dims, e.detail AS dtype, {_SITE} FROM {_of(Kind.INPUT)} {_SITES}""",
+        SELECT {_WHO}, e.thread, e.name, e.dims, e.detail AS dtype, try_cast(e.value AS INTEGER) AS maker, {_SITE}
+        FROM {_of(Kind.INPUT)} {_SITES}""",
     "counters": f"""
         SELECT {_WHO}, e.thread, e.name, e.value AS delta, e.duration_ns FROM {_of(Kind.COUNTER)}""",
     "loader_errors": f"""

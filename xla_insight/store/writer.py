@@ -116,9 +116,9 @@ class RunWriter:
         """
         if self._idle():
             return None
-        name = graph_file(graph)
         with self._lock:
             try:
+                name = graph_file(graph)
                 size = write_compressed(os.path.join(self.folder, name), content)
             except OSError as error:
                 self._failed(error)
