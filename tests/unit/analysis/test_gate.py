@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.synthetic import build_run
+from tests.synthetic import build_run, graph_hash
+from xla_insight.analysis import analyze
 from xla_insight.analysis.gate import check_run
 from xla_insight.analysis.gate.config import configured_budget
+from xla_insight.analysis.gate.evidence import Evidence
+from xla_insight.analysis.tables import load_tables
 from xla_insight.errors import RunNotFoundError, UsageError
 from xla_insight.facts.budget import Budget, GateResult
 from xla_insight.store.reader import open_run
@@ -143,3 +147,22 @@ def test_no_pyproject_is_no_budget(tmp_path: Path) -> None:
         configured_budget(tmp_path / "pyproject.toml")
     with pytest.raises(UsageError, match="cannot read"):
         configured_budget(tmp_path / "none.toml")
+
+
+def test_a_first_graph_in_a_warm_process_is_a_recompile(tmp_path: Path) -> None:
+    """Another test of the process compiled graph A already: this recording sees it hit, and then B compile."""
+    run = build_run(tmp_path / "run", steps=8, pattern="AAAAABAA", reads=False)
+    with open_run(run) as opened:
+        tables = load_tables(opened)
+        report = analyze(opened, tables)
+    warm = graph_hash("A")
+    frames = {
+        **tables.frames,
+        "compiles": tables["compiles"][tables["compiles"]["graph"] != warm],
+        "syncs": tables["syncs"].assign(compiles=0),
+    }
+    member = next(m for entry in report.recompiles for m in entry.members if m.graph != warm)
+    entry = replace(report.recompiles[0], cause="first_graph", expected=True, count=1, members=(member,))
+    budget, only = Budget(after_step=2), replace(report, recompiles=(entry,))
+    assert Evidence(budget, only, replace(tables, frames=frames)).surprises() == [(entry, 1)]
+    assert Evidence(budget, only, tables).surprises() == []
