@@ -6,12 +6,14 @@ all concluding to ``xla_insight.analysis``.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar, cast
 
 import pandas as pd
 
@@ -19,11 +21,13 @@ from xla_insight.analysis import analyze, graph_table, load_tables, step_table
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
 from xla_insight.facts.report import Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
-from xla_insight.store.reader import open_run
+from xla_insight.store.reader import Run, open_run
 
 from .runs import RUN_FILE, RunEntry, RunState, find_run, list_runs
 
+Result = TypeVar("Result")
 KEPT_RUNS = 4
+KEPT_RESULTS = 16
 _PATIENCE = 3.0
 """While a run records, it is read again after this many times the time that reading it took."""
 
@@ -113,9 +117,15 @@ class _Slot:
 class Library:
     """All runs of one folder. Safe to use from many threads; keeps the last `KEPT_RUNS` runs."""
 
-    def __init__(self, folder: Path, read: Callable[[RunEntry], RunView] | None = None) -> None:
+    def __init__(
+        self, folder: Path, read: Callable[[RunEntry], RunView] | None = None, caches: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
+        self.caches = tuple(caches)
+        """Compile caches to show: folders or URLs that whoever started the app named."""
         self._read = read or read_run
+        self._derived: OrderedDict[tuple[object, ...], object] = OrderedDict()
+        self._deriving = threading.Lock()
         self._slots: OrderedDict[Path, _Slot] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -141,6 +151,25 @@ class Library:
                 slot.took_s = slot.loaded_at - begin
             assert slot.view is not None
             return slot.view
+
+    def derived(self, name: Hashable, run_ids: Sequence[str], make: Callable[[list[Run]], Result]) -> Result:
+        """What ``make`` concludes from open runs; kept, under ``name``, while the files of these runs stay as they are.
+
+        Raises as `view` does, and what ``make`` raises.
+        """
+        entries = [self.entry(run_id) for run_id in run_ids]
+        for entry in entries:
+            if entry.problem:
+                raise RunFormatError(f"The run {entry.id} cannot be opened: {entry.problem}")
+        key = (name, *((entry.path, entry.revision) for entry in entries))
+        with self._deriving:
+            if key not in self._derived:
+                with contextlib.ExitStack() as stack:
+                    self._derived[key] = make([stack.enter_context(open_run(str(entry.path))) for entry in entries])
+            self._derived.move_to_end(key)
+            while len(self._derived) > KEPT_RESULTS:
+                self._derived.popitem(last=False)
+            return cast("Result", self._derived[key])
 
     def _slot(self, path: Path) -> _Slot:
         with self._lock:

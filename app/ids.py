@@ -9,7 +9,9 @@ class Route(StrEnum):
     """Paths of pages."""
 
     OVERVIEW = "/"
+    CACHE = "/cache"
     GRAPHS = "/graphs"
+    COMPARE = "/compare"
 
 
 class Parameter(StrEnum):
@@ -21,6 +23,7 @@ class Parameter(StrEnum):
     GRAPH = "graph"
     SORT = "sort"
     FILTER = "filter"
+    AGAINST = "against"
 
 
 class Shell(StrEnum):
@@ -76,3 +79,19 @@ class Graphs(StrEnum):
     DETAIL = "graphs-detail"
     EXPORT = "graphs-export"
     CLEAR = "graphs-clear"
+
+
+class Caches(StrEnum):
+    """Components of the page Cache."""
+
+    HEAD = "cache-head"
+    CURVE = "cache-curve"
+    FOLDERS = "cache-folders"
+
+
+class Compare(StrEnum):
+    """Components of the page Compare."""
+
+    HEAD = "compare-head"
+    PICKER = "compare-picker"
+    CONTENT = "compare-content"

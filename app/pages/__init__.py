@@ -3,8 +3,10 @@
 Owns the list of pages; navigation shows exactly these, in this order.
 """
 
+from .cache import PAGE as CACHE
+from .compare import PAGE as COMPARE
 from .graphs import PAGE as GRAPHS
 from .overview import PAGE as OVERVIEW
 from .page import Page
 
-PAGES: tuple[Page, ...] = (OVERVIEW, GRAPHS)
+PAGES: tuple[Page, ...] = (OVERVIEW, CACHE, GRAPHS, COMPARE)

@@ -210,3 +210,21 @@ class MemoryCache:
     """The smallest size at which nothing is compiled twice."""
     recorded_size: int | None
     recorded_compiles: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUse:
+    """What a run had of its caches, over all processes. ``folder`` is None when no persistent cache is known of."""
+
+    compiles: int
+    compile_s: float
+    hits: int
+    """Executions that found their graph in memory."""
+    loads: int
+    misses: int
+    failures: int
+    evictions: int
+    folder: str | None
+    read_only: bool
+    memory: MemoryCache
+    summary: str

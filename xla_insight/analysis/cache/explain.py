@@ -10,13 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from xla_insight.analysis import analyze
 from xla_insight.analysis.cache import Cache
 from xla_insight.analysis.cache.usage import hash_number
+from xla_insight.analysis.cache.use import used_folder
 from xla_insight.analysis.compare.environment import environment_differences
 from xla_insight.analysis.compare.graph_pairs import graph_changes
 from xla_insight.analysis.tables import RunTables, load_tables
@@ -131,15 +132,11 @@ def _case(cache: Cache, run: Run, tables: RunTables, previous: Run | None) -> _C
 
 def _other_folder(cache: Cache, tables: RunTables) -> str | None:
     """The folder that the run kept its cache in, when that is known and another one."""
-    for process in tables.processes:
-        environment: Any = process.facts.get("environment")
-        kept: Any = process.facts.get("persistent_cache")
-        found = kept.get("path") if isinstance(kept, dict) else None
-        found = found or (environment.get("XLA_PERSISTENT_CACHE_PATH") if isinstance(environment, dict) else None)
-        if isinstance(found, str) and found:
-            same = cache.folder.local is not None and os.path.realpath(found) == cache.folder.local
-            return None if same or found.rstrip("/") == cache.folder.path.rstrip("/") else found
-    return None
+    found, _ = used_folder(tables)
+    if found is None:
+        return None
+    same = cache.folder.local is not None and os.path.realpath(found) == cache.folder.local
+    return None if same or found.rstrip("/") == cache.folder.path.rstrip("/") else found
 
 
 def _compiled(run: Run) -> list[tuple[str | None, float | None]]:
@@ -161,7 +158,7 @@ def _miss(case: _Case, graph: str | None, compile_s: float | None) -> Miss:
 
 
 def _reason(case: _Case, graph: str | None, present: bool) -> tuple[MissReason, str]:
-    if not case.uses_cache:
+    if not case.uses_cache and used_folder(case.tables)[0] is None:
         return MissReason.NO_CACHE, "The run did not look into any persistent cache: call xr.initialize_cache(path)."
     if case.other_folder is not None:
         return MissReason.OTHER_FOLDER, f"The run used another folder: {case.other_folder}."
