@@ -48,7 +48,7 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
     history, explained = explained_compiles(tables, library)
     wall_s = time.wall_s * facts.processes
     recompiles = recompile_entries(explained, history, tables, graphs.compiles, wall_s)
-    findings = all_findings(Context(tables, graphs, steps, time, main))
+    findings = all_findings(Context(tables, graphs, steps, time, main, explained, library))
     return Report(
         run=facts,
         steps=steps,

@@ -41,6 +41,8 @@ QUERIES = {
     " where graph is not null group by process, graph, trigger, site order by process, first_ns",
     "uploads": "select process, time_ns, name, dims::varchar as dims, dtype, site, maker from inputs"
     " order by process, time_ns",
+    "stale": "select process, step, time_ns, optimizer, parameters, site from stale_optimizers"
+    " order by process, time_ns",
     "scalar_reads": "select process, time_ns, scalar from reads where scalar is not null order by process, time_ns",
     "data_operations": "select process, time_ns, name, delta from counters where starts_with(name, 'aten::')"
     " and name <> 'aten::_local_scalar_dense' order by process, time_ns",

@@ -52,6 +52,9 @@ class Kind(StrEnum):
     SITE = "site"
     """A call stack, once. site: its id; name: JSON {"site": [file, line, function], "user_site": [...] or null,
     "stack": [[file, line, function], ...] innermost first, "source": text of the site's line, "user_source": ...}."""
+    STALE = "stale"
+    """An optimizer still holds parameters that its module has no longer. time, site: when and where the module's
+    parameters were replaced; name: class of the optimizer; value: how many it holds."""
     SOURCE = "source"
     """Lines of source code as they were while the program ran. name: file; dims: [number of the first line];
     detail: the lines, joined by newlines."""

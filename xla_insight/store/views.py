@@ -24,6 +24,7 @@ TABLES = (
     "graphs",
     "sites",
     "sources",
+    "stale_optimizers",
     "loader_errors",
     "faults",
     "losses",
@@ -161,6 +162,9 @@ VIEWS = {
     "loader_errors": f"""
         SELECT {_WHO}, e.thread, e.name AS exception, e.detail AS message, {_SITE}
         FROM {_of(Kind.LOADER_ERROR)} {_SITES}""",
+    "stale_optimizers": f"""
+        SELECT {_WHO}, e.thread, e.name AS optimizer, try_cast(e.value AS INTEGER) AS parameters, {_SITE}
+        FROM {_of(Kind.STALE)} {_SITES}""",
     "faults": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.FAULT}'",
     "losses": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.LOST}'",
     "marks": f"SELECT process, rank, time_ns, name, detail FROM log WHERE kind = '{Kind.MARK}'",

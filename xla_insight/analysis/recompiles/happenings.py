@@ -46,6 +46,8 @@ class Since:
     """Graphs that value reads executed."""
     previous: str | None = None
     """The graph executed last."""
+    replaced: Place | None = None
+    """Where a module's parameters were replaced under an optimizer that still holds the old ones."""
 
 
 class Happenings:
@@ -69,6 +71,7 @@ class Happenings:
         reads = list(self._rows("scalar_reads", process, low, cut_ns))[-MAX_SCALARS:]
         runs = list(self._rows("executions", process, low, cut_ns))
         previous = self._track("executions", process).last_before(cut_ns)
+        replaced = [self._tables.place(process, row["site"]) for row in self._rows("stale", process, low, cut_ns)]
         return Since(
             uploads=tuple(uploads),
             operations=operations,
@@ -79,6 +82,7 @@ class Happenings:
                 )
             ),
             previous=previous["graph"] if previous and isinstance(previous["graph"], str) else None,
+            replaced=replaced[0] if replaced else None,
         )
 
     def earlier_uploads(self, process: int, cut_ns: int, limit: int = 256) -> tuple[Upload, ...]:

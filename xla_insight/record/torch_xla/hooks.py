@@ -16,6 +16,7 @@ from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 from xla_insight.facts.events import Kind, StepSource, Trigger
+from xla_insight.record.batches import named_values
 from xla_insight.record.patches import Patches
 from xla_insight.record.recorder import Recorder
 from xla_insight.record.torch_hooks import TorchHooks
@@ -119,6 +120,7 @@ class XlaHooks:
         recorder = self.recorder
         recorder.read_counters_if_due()
         recorder.end(Kind.SYNC, begin_ns, trigger, site)
+        self.hooks.parameters.cut()
         if trigger is Trigger.STEP_TRACE:
             recorder.mark_step(StepSource.STEP_TRACE)
         elif trigger is Trigger.LOADER and self._batch_given:
@@ -178,15 +180,8 @@ class XlaHooks:
 
     def _inputs(self, item: Any, frame: FrameType) -> None:
         """Names and shapes of a batch as the training loop gets it; shapes of uploaded tensors cost no sync."""
-        if hasattr(item, "items"):
-            pairs = [(str(name), value) for name, value in item.items()]
-        elif isinstance(item, list | tuple):
-            pairs = [(f"[{index}]", value) for index, value in enumerate(item)]
-        else:
-            pairs = [("batch", item)]
-        for name, value in pairs:
-            if hasattr(value, "dtype") and hasattr(value, "shape"):
-                self.hooks.uploaded(name, value, frame)
+        for name, value in named_values(item):
+            self.hooks.uploaded(name, value, frame, self.hooks.batches.latest_maker)
 
     def _loader_worker(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def worker(*args: Any, **kwargs: Any) -> Any:

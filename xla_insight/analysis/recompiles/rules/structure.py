@@ -157,6 +157,23 @@ def _is_weight(stack: tuple[Frame, ...]) -> bool:
     return any("torch/nn/modules" in frame.file for frame in stack)
 
 
+def parameters_replaced(evidence: Evidence) -> Explanation | None:
+    """A module got new parameters while the optimizer kept the old ones: their gradients and updates are gone."""
+    difference, place = evidence.difference, evidence.since.replaced
+    if difference is None or place is None or not (difference.inserted or difference.removed or difference.roots):
+        return None
+    site = place.user_site or place.site
+    root = difference.root
+    return Explanation(
+        "parameters_replaced",
+        kind=str(root.kind) if root is not None else "",
+        follows=difference.follows,
+        site=site,
+        group=site,
+        details=(("inserted", difference.inserted_count), ("removed", difference.removed_count)),
+    )
+
+
 def control_flow(evidence: Evidence) -> Explanation | None:
     """Operations were added, removed or replaced."""
     difference = evidence.difference
