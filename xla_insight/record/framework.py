@@ -56,6 +56,8 @@ class Framework:
     tracing_metric: str
     transfer_metrics: Mapping[str, str]
     bytes_metrics: Mapping[str, str]
+    session: Callable[[], bytes]
+    """Opens and closes a profiler session: an XSpace with the optimized HLO of every live program."""
     lines: Callable[[bool], object]
     """Switches source lines in graphs on or off; changes no graph's key."""
     ignored_counters: tuple[str, ...]

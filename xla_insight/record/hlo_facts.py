@@ -30,7 +30,7 @@ class HloFacts(NamedTuple):
 def read_hlo_facts(dump: bytes) -> HloFacts:
     """Facts of a dumped module (a serialized ``HloProto``). Never raises: a damaged one has no counts and no lines."""
     try:
-        modules = [v for f, v in _fields(memoryview(dump)) if f == _MODULE and isinstance(v, memoryview)]
+        modules = [v for f, v in fields(memoryview(dump)) if f == _MODULE and isinstance(v, memoryview)]
         return _module_facts(modules[0])
     except (ValueError, IndexError):
         return HloFacts(-1, -1, ())
@@ -39,7 +39,7 @@ def read_hlo_facts(dump: bytes) -> HloFacts:
 def _module_facts(module: memoryview) -> HloFacts:
     inputs = outputs = -1
     lines: tuple[tuple[str, int], ...] = ()
-    for field, value in _fields(module):
+    for field, value in fields(module):
         if field == _PROGRAM_SHAPE and isinstance(value, memoryview):
             inputs, outputs = _counts(value)
         elif field == _STACKS and isinstance(value, memoryview):
@@ -50,7 +50,7 @@ def _module_facts(module: memoryview) -> HloFacts:
 def _counts(program: memoryview) -> tuple[int, int]:
     parameters: list[memoryview] = []
     outputs = -1
-    for field, value in _fields(program):
+    for field, value in fields(program):
         if field == _PARAMETERS and isinstance(value, memoryview):
             parameters.append(value)
         elif field == _RESULT and isinstance(value, memoryview):
@@ -61,24 +61,24 @@ def _counts(program: memoryview) -> tuple[int, int]:
 
 
 def _parts(shape: memoryview) -> int:
-    return sum(field == _TUPLE_SHAPES for field, _ in _fields(shape)) or 1
+    return sum(field == _TUPLE_SHAPES for field, _ in fields(shape)) or 1
 
 
 def _lines(stacks: memoryview) -> tuple[tuple[str, int], ...]:
     files: list[str] = []
     found: dict[tuple[int, int], None] = {}
-    for field, value in _fields(stacks):
+    for field, value in fields(stacks):
         if not isinstance(value, memoryview):
             continue
         if field == _FILE_NAMES:
             files.append(bytes(value).decode("utf-8", "replace"))
         elif field == _LOCATIONS:
-            numbers = {f: v for f, v in _fields(value) if isinstance(v, int)}
+            numbers = {f: v for f, v in fields(value) if isinstance(v, int)}
             found[numbers.get(_LOCATION_FILE, 0), numbers.get(_LOCATION_LINE, 0)] = None
     return tuple((files[file - 1], line) for file, line in found if 0 < file <= len(files) and line > 0)
 
 
-def _fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
+def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     """(field number, value) of a message. Raises ValueError or IndexError where it is no message."""
     position = 0
     while position < len(message):

@@ -84,6 +84,7 @@ class _News(NamedTuple):
 
 class Matcher:
     """Feed it in order; it hands events to ``emit`` and captured graphs to ``keep``, under the id of the graph.
+    ``compiled`` hears of each compile in order, with its block when there is one.
 
     ``intern`` turns printed frames into a site id.
     """
@@ -93,10 +94,12 @@ class Matcher:
         emit: Callable[[Event], None],
         intern: Callable[[list[Place]], int],
         keep: Callable[[str, Module], None],
+        compiled: Callable[[Block | None], None] = lambda block: None,
     ) -> None:
         self._emit = emit
         self._intern = intern
         self._keep = keep
+        self._compiled = compiled
         self._open: dict[int, list[_Open]] = {}
         self._previous: Checkpoint | None = None
         self._compiles: deque[Span] = deque()
@@ -311,6 +314,7 @@ class Matcher:
             if cut is not None and cut.forced and cut.cut_ns is None:
                 cut.cut_ns = span.start_ns
             trigger = cut.trigger if cut else owner.trigger or _trigger_of(block.sentence)
+            self._compiled(block)
             self._emit_compile(span, block.graph, trigger, site, block.sentence, cut.cut_ns if cut else owner.cut_ns)
         hidden = [cut for cut in cuts if cut.graph is None and cut.outcome is CacheOutcome.COMPILE]
         while waiting:
@@ -321,6 +325,7 @@ class Matcher:
             trigger = owned.trigger if owned else owner.trigger or self.default_trigger
             sentence = "no Python frame (autograd thread)" if trigger is Trigger.AUTOGRAD else ""
             graph = self._unnamed(unnamed, trigger)
+            self._compiled(None)
             self._emit_compile(span, graph, trigger, owner.site, sentence, owned.cut_ns if owned else owner.cut_ns)
 
     def _unnamed(self, modules: list[Module], trigger: Trigger) -> str | None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xla_insight.facts.events import Event, Kind, StepSource, Trigger
+from xla_insight.record.blocks import Block
 from xla_insight.record.clock import Clock
 from xla_insight.record.counting import Counting
 from xla_insight.record.debug_file import DebugFile, Position
@@ -27,6 +28,7 @@ from xla_insight.record.graph_keeper import DEFAULT_LIMIT_BYTES, GraphKeeper
 from xla_insight.record.lines import LineCapture
 from xla_insight.record.matching import Checkpoint, HookEnd, Matcher
 from xla_insight.record.modules import Module
+from xla_insight.record.sessions import Sessions
 from xla_insight.record.sources import Sources
 from xla_insight.record.stacks import Stacks, named_places
 
@@ -54,10 +56,13 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Capture:
-    """Where graphs are described and dumped (None: nowhere), and whether source lines may be asked for."""
+    """Where graphs are described and dumped (None: nowhere), whether they are read from profiler sessions instead, and
+    whether source lines may be asked for.
+    """
 
     debug_file: DebugFile | None = None
     dump: GraphDump | None = None
+    sessions: bool = False
     lines: bool = False
     max_graph_bytes: int = DEFAULT_LIMIT_BYTES
 
@@ -86,7 +91,9 @@ class Recorder:
         self._counting = Counting(framework, self._clock, self._events.append)
         self._sources = Sources()
         self._keeper = GraphKeeper(writer, self._events.append, self._sources, capture.max_graph_bytes)
-        self._matcher = Matcher(self._events.append, self.stacks.intern_places, self._keeper.keep)
+        self._sessions = Sessions(framework.session, self._keeper.keep) if capture.sessions else None
+        compiled = self._sessions.compiled if self._sessions is not None else _nobody_listens
+        self._matcher = Matcher(self._events.append, self.stacks.intern_places, self._keeper.keep, compiled)
         self._threads: dict[int, int] = {}
         self._last_tracing_ns = self._last_counters_ns = self._last_anchor_ns = 0
         self._step: int | None = None
@@ -203,6 +210,8 @@ class Recorder:
         self._matcher.begin_recording(Checkpoint(now, 0, look.hits, look.misses, Kind.MARK, None, None))
         if self._lines is not None:
             self.faults.guard("lines")(self._lines.start)()
+        if self._sessions is not None:
+            self.faults.guard("sessions")(self._sessions.start)()
         self._events.append(Event(now, None, Kind.MARK, thread=0, name="start"))
         self.active = True
         self._thread = threading.Thread(target=self._run, name="xla-insight", daemon=True)
@@ -248,6 +257,7 @@ class Recorder:
                 last = Checkpoint(time.perf_counter_ns(), 0, look.hits, look.misses, Kind.MARK, None, None)
                 self._matcher.checkpoint(last, self._debug_file.take_all(), self._modules(look.modules))
             self._matcher.finish()
+            self.faults.guard("sessions")(self._look_at_programs)(final=True)
             now = time.perf_counter_ns()
             if self.dropped:
                 why = "the drain thread fell behind"
@@ -280,9 +290,22 @@ class Recorder:
             for item in raw:
                 digest(item)
             guard("matching")(self._matcher.pair)()
+            if self._sessions is not None:
+                guard("sessions")(self._look_at_programs)()
             self._counting.refresh_names()
             self._tick_s = self._counting.next_poll_s(TICK_S, MIN_TICK_S)
             self._flush(force=any(event.kind == Kind.COMPILE for event in self._events))
+
+    def _look_at_programs(self, final: bool = False) -> None:
+        sessions = self._sessions
+        if sessions is None or self._framework.eager():
+            return
+        sessions.look(final)
+        if sessions.unmatched:
+            now, count = time.perf_counter_ns(), float(sessions.unmatched)
+            sessions.unmatched = 0
+            why = "which of the compiler's live programs they are could not be told"
+            self._events.append(Event(now, None, Kind.LOST, name="graphs", value=count, detail=why))
 
     def _poll_debug_file(self, file: DebugFile) -> None:
         before = file.recreated
@@ -365,3 +388,7 @@ class Recorder:
         self._writer.append(list(self._events))
         self._events.clear()  # the matcher and the counting hold this very list
         self._writer.flush()
+
+
+def _nobody_listens(block: Block | None) -> None:
+    """A compile whose program is captured otherwise, or not at all."""

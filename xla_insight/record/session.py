@@ -115,7 +115,8 @@ class Session:
             settings.dump.attend()
         writer = self._writer(capabilities(phase, settings), settings.users_environment())
         lines = not framework.lines_are_the_users()
-        capture = Capture(settings.file, settings.dump, lines, _max_graph_bytes())
+        sessions = settings.dump is None and settings.file is not None
+        capture = Capture(settings.file, settings.dump, sessions, lines, _max_graph_bytes())
         recorder = Recorder(framework.framework(module), capture, writer, self.faults)
         self._hooks = TorchHooks(recorder, self._patches)
         self.faults.guard("hooks")(hide_recorder)()
@@ -246,14 +247,20 @@ class Session:
 
 
 def capabilities(phase: str, settings: Any) -> dict[str, Any]:
-    """What this recording can capture, for ``process.json`` and every surface."""
+    """What this recording can capture, for ``process.json`` and every surface.
+
+    ``graph_capture``: `compiles` (every graph as it was cut), `programs` (graphs after optimization), or False.
+    """
+    graph_capture: str | bool = "programs" if settings.file is not None else False
+    if settings.dump is not None:
+        graph_capture = "compiles"
     return {
         "phase": phase,
         "events": True,
         "graph_hash": settings.file is not None,
         "graph_hash_reason": settings.reason,
         "triggers": True,
-        "graph_capture": settings.dump is not None,
+        "graph_capture": graph_capture,
         "graph_capture_reason": settings.dump_reason,
         "device_time": "inferred",
     }
