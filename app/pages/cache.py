@@ -54,7 +54,7 @@ def layout(_address: Address) -> html.Div:
             html.Div(parts.skeleton(176), id=Caches.HEAD),
             strip.layout(Route.CACHE),
             parts.section("Cache in memory: hit rate over its size", html.Figure(curve, **label)),
-            html.Div(parts.skeleton(160), id=Caches.FOLDERS),
+            html.Div(html.Div(parts.skeleton(160), className="section"), id=Caches.FOLDERS),
         ]
     )
 

@@ -47,7 +47,7 @@ def layout(_address: Address) -> html.Div:
             html.Div([html.Span("compared with", className="quiet"), picker], className="tools compare-tools"),
             html.Div(parts.skeleton(120), id=Compare.HEAD),
             strip.layout(Route.COMPARE),
-            html.Div(parts.skeleton(480), id=Compare.CONTENT),
+            html.Div(html.Div(parts.skeleton(480), className="section"), id=Compare.CONTENT),
         ]
     )
 

@@ -36,7 +36,8 @@ def library(tmp_path: Path) -> Library:
 
 
 def use_of(library: Library, run: str) -> CacheUse:
-    return library.derived("cache use", [run], lambda runs: cache_use(load_tables(runs[0])))
+    use: CacheUse = library.derived("cache use", [run], lambda runs: cache_use(load_tables(runs[0])))
+    return use
 
 
 def test_cache_leads_with_a_sentence(library: Library) -> None:

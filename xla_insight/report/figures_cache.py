@@ -47,6 +47,7 @@ def _layout(memory: MemoryCache, canvas: Canvas, chosen: Colours) -> go.Layout:
     }
     logarithmic = most >= _LOGARITHMIC_FROM
     across = {"type": "log", "dtick": "D2"} if logarithmic else {"tickformat": ",d", "dtick": max(1, most // 12)}
+    title = {"text": "graphs the cache holds", "standoff": 8, "font": {"size": 12}}
     return go.Layout(
         template="none",
         height=HEIGHT_PX,
@@ -58,7 +59,7 @@ def _layout(memory: MemoryCache, canvas: Canvas, chosen: Colours) -> go.Layout:
         showlegend=False,
         hovermode="x",
         hoverlabel=figures_hover.label(chosen),
-        xaxis={**axis, **across, "showgrid": False, "title": {"text": "graphs the cache holds", "standoff": 8}},
+        xaxis={**axis, **across, "showgrid": False, "title": title},
         yaxis={**axis, "range": [0, 104], "dtick": 25, "ticksuffix": " %"},
     )
 
