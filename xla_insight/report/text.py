@@ -62,7 +62,8 @@ def render_text(report: Report, width: int = PLAIN_WIDTH) -> str:
 
 def wrapped(text: str, width: int) -> list[str]:
     """A text in lines of at most ``width`` columns; words longer than that (paths) are cut."""
-    return textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(text.replace(" %", "\u00a0%"), width, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines] or [""]
 
 
 def encodable(text: str, stream: TextIO) -> str:

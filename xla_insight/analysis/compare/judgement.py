@@ -140,4 +140,4 @@ def _percent(value: float) -> str:
 
 
 def _signed(value: float) -> str:
-    return f"{'-' if value < 0 else '+'}{numbers.percent(abs(value))}"
+    return f"{'-' if value < 0 else '+'}{numbers.significant(abs(value), 2)} %"
