@@ -41,7 +41,7 @@ def root_at(explanation: Explanation) -> str:
 
 def _operation(explanation: Explanation) -> str:
     name = explanation.operation.removeprefix("aten::").removeprefix("xla::")
-    return name or explanation.opcode
+    return "a constant" if name == "prim::Constant" else name or explanation.opcode
 
 
 def _now_before(explanation: Explanation) -> str:

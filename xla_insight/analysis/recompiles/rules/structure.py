@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference
 from xla_insight.graph.differences import Difference, DifferenceKind, GraphDiff, OpGroup
 from xla_insight.graph.model import Frame, Graph
-from xla_insight.graph.roots import site_of
+from xla_insight.graph.roots import in_framework, site_of
 
 LEFTOVER_SHARE = 0.8
 _INITIAL = frozenset({"constant", "broadcast", "reshape", "convert", "iota", "parameter", "multiply", "add"})
@@ -188,10 +188,14 @@ def control_flow(evidence: Evidence) -> Explanation | None:
 
 def _first(difference: GraphDiff, kind: DifferenceKind) -> Difference | None:
     """The first difference of a kind whose line is known."""
-    roots = [root for root in difference.roots if root.kind is kind]
-    return next((r for r in roots if r.stack and not r.stack_inferred), None) or next(
-        (r for r in roots if r.stack), None
-    )
+    roots = [root for root in difference.roots if root.kind is kind and root.stack]
+    own = next((r for r in roots if not r.stack_inferred and not _in_framework(r)), None)
+    return own or next(iter(roots), None)
+
+
+def _in_framework(difference: Difference) -> bool:
+    frame = site_of(difference.stack)
+    return frame is None or in_framework(frame)
 
 
 def _counts(evidence: Evidence, root: Difference | None) -> tuple[tuple[str, int], ...]:
