@@ -67,6 +67,8 @@ def explain_misses(cache: Cache, run: Run, previous: Run | None = None) -> Cache
     others = sum(entry.layout is not Layout.TORCH_XLA for entry in cache.listing.entries)
     if others:
         notes.append(f"{numbers.plural(others, 'entry', 'entries')} of JAX or Neuron cannot be told by a graph's hash.")
+    if used_folder(tables)[1]:
+        notes.append("The run opened its cache read only: what it compiled was not kept.")
     loadable = not case.failures
     if not loadable:
         notes.append(
