@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference
+from xla_insight.analysis.recompiles.evidence import SAME_COMPUTATION, Evidence, Explanation, of_difference
 from xla_insight.graph.differences import Difference, DifferenceKind, GraphDiff, OpGroup
 from xla_insight.graph.model import Frame, Graph
 from xla_insight.graph.roots import in_framework, site_of
@@ -28,7 +28,7 @@ def same_computation(evidence: Evidence) -> Explanation | None:
         return _sharding(evidence, difference.shardings_removed, difference.shardings_added)
     if difference.outputs.before_count != difference.outputs.after_count:
         return _outputs(evidence)
-    return Explanation("unknown", note="same computation")
+    return Explanation("unknown", note=SAME_COMPUTATION)
 
 
 def _donation(added: int, removed: int) -> str:
