@@ -16,7 +16,7 @@ from xla_insight.analysis.compare import compare_runs
 from xla_insight.errors import InsightError
 from xla_insight.facts.comparison import CauseChange, Comparison, GraphPair, StatePart
 from xla_insight.report import numbers
-from xla_insight.report.compare_text import figure_text, graph_names
+from xla_insight.report.compare_text import cost_text, figure_text, graph_names
 
 from .. import parts, strip
 from ..address import Address
@@ -182,8 +182,7 @@ def _causes(found: Comparison) -> html.Section | None:
 def _cause_row(cause: CauseChange) -> list[Any]:
     words = [html.Strong(cause.name.replace("_", " ")), html.Span(cause.summary, className="summary")]
     counts = f"{numbers.count(cause.before_count)} → {numbers.count(cause.now_count)}"
-    cost = f"{numbers.duration(cause.before_s)} → {numbers.duration(cause.now_s)}"
-    return [_mark(cause.change), counts, cost, html.Div(words), parts.code_place(cause.site)]
+    return [_mark(cause.change), counts, cost_text(cause), html.Div(words), parts.code_place(cause.site)]
 
 
 def _states(found: Comparison) -> html.Section | None:

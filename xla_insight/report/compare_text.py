@@ -124,13 +124,16 @@ def _causes(causes: tuple[CauseChange, ...]) -> Iterator[str]:
     yield "Causes and findings"
     for cause in causes[:LISTED]:
         counts = f"{numbers.count(cause.before_count)} → {numbers.count(cause.now_count)}"
-        head = f"{cause.name} {cause.change}: {counts}, {_cost(cause)}. {plain_text(cause.summary)}"
+        head = f"{cause.name} {cause.change}: {counts}, {cost_text(cause)}. {plain_text(cause.summary)}"
         yield from _item(_SHAPES[cause.change], head)
     if len(causes) > LISTED:
         yield f"  and {numbers.count(len(causes) - LISTED)} more in --json"
 
 
-def _cost(cause: CauseChange) -> str:
+def cost_text(cause: CauseChange) -> str:
+    """What it costs: before and now, or only in the run that has it."""
+    if cause.change != "stayed":
+        return numbers.duration(cause.now_s if cause.change == "appeared" else cause.before_s)
     return f"{numbers.duration(cause.before_s)} → {numbers.duration(cause.now_s)}"
 
 

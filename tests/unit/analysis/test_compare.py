@@ -153,7 +153,7 @@ def test_a_trend_judges_each_run(tmp_path: Path) -> None:
 
 
 def test_environment_names_what_differs() -> None:
-    from xla_insight.analysis.compare.environment import facts_of
+    from xla_insight.analysis.compare.environment import Setting, facts_of
     from xla_insight.analysis.tables import Process
 
     facts = {
@@ -162,8 +162,7 @@ def test_environment_names_what_differs() -> None:
         "devices": ["CPU:0"],
         "device": "CPU",
     }
-    report: Any = type("R", (), {"run": type("F", (), {"ranks": 1, "command": ("train.py",)})})
-    found = dict(facts_of(report, Process(0, 0, 0, 1, facts=facts)))
+    found = dict(facts_of(Setting(Process(0, 0, 0, 1, facts=facts), 1, ("train.py",))))
     assert found == {
         "version of torch_xla": "2.9.0",
         "device": "CPU",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xla_insight.analysis.cache.files import CacheFolder, CacheNotFoundError, open_cache
-from xla_insight.analysis.cache.layouts import Listing, is_whole, list_cache
+from xla_insight.analysis.cache.layouts import Listing, is_whole, list_cache, without_collection
 from xla_insight.analysis.cache.occupancy import in_use
 from xla_insight.analysis.cache.usage import Usage, join, newest_version
 from xla_insight.facts.cache import CacheStatus, JoinedEntry, Layout, State
@@ -46,7 +46,8 @@ def inspect_cache(place: str, usage: Usage, *, contents: bool = False) -> Cache:
         notes.append("no recorded runs given (--runs), so nothing is known of who used an entry")
     if contents and folder.local is not None and sum(e.size for e in listing.entries) <= MAX_CHECKED_BYTES:
         _find_torn(folder, listing)
-    entries = list(join(listing.entries, usage, newest_version(listing.entries)))
+    with without_collection():
+        entries = list(join(listing.entries, usage, newest_version(listing.entries)))
     return Cache(folder, listing, usage, entries, in_use(folder, listing), tuple(notes))
 
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from xla_insight.analysis import analyze
 from xla_insight.analysis.cache import Cache
 from xla_insight.analysis.cache.usage import hash_number
 from xla_insight.analysis.cache.use import used_folder
-from xla_insight.analysis.compare.environment import environment_differences
+from xla_insight.analysis.compare.environment import Setting, environment_differences
 from xla_insight.analysis.compare.graph_pairs import graph_changes
 from xla_insight.analysis.tables import RunTables, load_tables
 from xla_insight.analysis.totals import counted
@@ -112,9 +111,7 @@ def _case(cache: Cache, run: Run, tables: RunTables, previous: Run | None) -> _C
     environment: tuple[EnvironmentDifference, ...] = ()
     if previous is not None:
         pairs = {pair.now: pair for pair in graph_changes(previous, run).pairs if pair.now is not None}
-        old = load_tables(previous)
-        sides = [(analyze(r, t), t.main_process()) for r, t in ((previous, old), (run, tables))]
-        found = environment_differences(sides[0], sides[1])
+        found = environment_differences(_setting(previous, load_tables(previous)), _setting(run, tables))
         environment = tuple(part for part in found if part.name.startswith(_KEY_PARTS))
     used = {
         name: counted(tables, name) or 0 for name in ("persistent_hits", "persistent_misses", "persistent_failures")
@@ -130,6 +127,11 @@ def _case(cache: Cache, run: Run, tables: RunTables, previous: Run | None) -> _C
         environment=environment,
         previous="" if previous is None else os.path.basename(previous.path.rstrip("/")),
     )
+
+
+def _setting(run: Run, tables: RunTables) -> Setting:
+    ranks = len({process.rank for process in tables.processes})
+    return Setting(tables.main_process(), ranks, tuple(str(part) for part in run.info.get("command", ())))
 
 
 def _other_folder(cache: Cache, tables: RunTables) -> str | None:

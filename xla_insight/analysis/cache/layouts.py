@@ -53,12 +53,12 @@ class Listing:
 
 def list_cache(folder: CacheFolder) -> Listing:
     """All entries of a folder. Raises CacheNotFoundError."""
-    with _without_collection():
+    with without_collection():
         return _listed(folder)
 
 
 @contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
+def without_collection() -> Iterator[None]:
     """A million new tuples make the garbage collector look at all of them again and again; none is garbage."""
     enabled = gc.isenabled()
     gc.disable()

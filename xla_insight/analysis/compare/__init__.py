@@ -14,7 +14,7 @@ import pandas as pd
 
 from xla_insight.analysis import analyze
 from xla_insight.analysis.compare.causes import cause_changes
-from xla_insight.analysis.compare.environment import environment_differences
+from xla_insight.analysis.compare.environment import Setting, environment_differences
 from xla_insight.analysis.compare.graph_pairs import graph_changes
 from xla_insight.analysis.compare.judgement import judge
 from xla_insight.analysis.compare.step_time import SteadySteps, compare_step_time, steady_steps
@@ -44,6 +44,11 @@ class Side:
         facts = self.report.run
         return ComparedRun(facts.id, facts.path, facts.state, self.report.steps.count, facts.started_unix_s)
 
+    @property
+    def setting(self) -> Setting:
+        """What it was started with."""
+        return Setting(self.process, self.report.run.ranks, self.report.run.command)
+
 
 def load_side(run: Run) -> Side:
     """Read what a comparison needs of an open run."""
@@ -69,7 +74,7 @@ def compare_sides(before: Side, now: Side) -> Comparison:
         states=_states(before, now),
         graphs=changes,
         causes=cause_changes(before.report, now.report),
-        environment=environment_differences((before.report, before.process), (now.report, now.process)),
+        environment=environment_differences(before.setting, now.setting),
         figures=_figures(before, now),
         notes=_notes(before, now),
     )
