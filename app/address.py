@@ -23,6 +23,7 @@ class Address:
     process: int | None = None
     steps: tuple[int, int] | None = None
     graph: str | None = None
+    cause: str | None = None
     sort: str | None = None
     filter: str | None = None
     against: str | None = None
@@ -38,6 +39,7 @@ class Address:
             process=int(process) if re.fullmatch(r"\d{1,9}", process) else None,
             steps=parse_steps(given.get(Parameter.STEPS)),
             graph=given.get(Parameter.GRAPH),
+            cause=given.get(Parameter.CAUSE),
             sort=given.get(Parameter.SORT),
             filter=given.get(Parameter.FILTER),
             against=given.get(Parameter.AGAINST),
@@ -51,6 +53,7 @@ class Address:
             Parameter.PROCESS: self.process,
             Parameter.STEPS: format_steps(self.steps),
             Parameter.GRAPH: self.graph,
+            Parameter.CAUSE: self.cause,
             Parameter.SORT: self.sort,
             Parameter.FILTER: self.filter,
             Parameter.AGAINST: self.against,

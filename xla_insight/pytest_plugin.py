@@ -112,7 +112,7 @@ def _check(item: pytest.Item, recorded: Recorded) -> None:
     from xla_insight.analysis.gate import check_run
     from xla_insight.errors import InsightError
     from xla_insight.facts.budget import Budget
-    from xla_insight.report.text import plain_text
+    from xla_insight.report.text import plain_line
     from xla_insight.store.reader import open_run
 
     try:
@@ -126,7 +126,7 @@ def _check(item: pytest.Item, recorded: Recorded) -> None:
     except InsightError as error:
         pytest.fail(f"{MARKER}: {error}", pytrace=False)
     if result.broken:
-        pytest.fail("\n".join(map(plain_text, _failure(result, recorded.path))), pytrace=False)
+        pytest.fail("\n".join(map(plain_line, _failure(result, recorded.path))), pytrace=False)
 
 
 def _failure(result: GateResult, path: str) -> list[str]:

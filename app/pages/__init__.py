@@ -8,5 +8,6 @@ from .compare import PAGE as COMPARE
 from .graphs import PAGE as GRAPHS
 from .overview import PAGE as OVERVIEW
 from .page import Page
+from .recompilations import PAGE as RECOMPILATIONS
 
-PAGES: tuple[Page, ...] = (OVERVIEW, CACHE, GRAPHS, COMPARE)
+PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, CACHE, GRAPHS, COMPARE)

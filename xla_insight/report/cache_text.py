@@ -9,7 +9,7 @@ from typing import TextIO
 from xla_insight.facts import numbers
 from xla_insight.facts.cache import CacheExplanation, CacheStatus, JoinedEntry, MemoryCache, PrunePlan, PruneResult
 from xla_insight.report.table import write_table
-from xla_insight.report.text import encodable, plain_text, wrapped
+from xla_insight.report.text import encodable, plain_line, wrapped
 
 LISTED = 500
 WIDTH = 100
@@ -21,7 +21,7 @@ def write_status(status: CacheStatus, stream: TextIO) -> None:
     now = time.time()
     states = ", ".join(f"{numbers.count(n)} {state.replace('_', ' ')}" for state, n in status.states.items())
     lines = [
-        plain_text(status.path),
+        plain_line(status.path),
         f"  {', '.join(status.layouts) or 'no cache entry'}: {numbers.plural(status.entries, 'entry', 'entries')},"
         f" {numbers.size(status.size)}" + (f" ({states})" if states else ""),
     ]
@@ -35,8 +35,8 @@ def write_status(status: CacheStatus, stream: TextIO) -> None:
         lines.append(f"  recorded runs loaded from a cache {numbers.plural(status.loads, 'time')}")
     if status.foreign:
         lines.append(f"  {numbers.plural(status.foreign, 'other file')}, never touched")
-    lines += [f"  in use: {plain_text(status.in_use)}"] if status.in_use else []
-    _write([*lines, *(f"  {plain_text(note)}" for note in status.notes)], stream)
+    lines += [f"  in use: {plain_line(status.in_use)}"] if status.in_use else []
+    _write([*lines, *(f"  {plain_line(note)}" for note in status.notes)], stream)
 
 
 def write_entries(entries: Sequence[JoinedEntry], stream: TextIO) -> None:
@@ -45,7 +45,7 @@ def write_entries(entries: Sequence[JoinedEntry], stream: TextIO) -> None:
     columns = ("entry", "layout", "state", "size", "last use", "saves", "first step", "runs", "loads", "command")
     rows = [
         [
-            encodable(plain_text(joined.entry.key), stream),
+            encodable(plain_line(joined.entry.key), stream),
             str(joined.entry.layout),
             str(joined.state).replace("_", " "),
             numbers.size(joined.entry.size),
@@ -54,7 +54,7 @@ def write_entries(entries: Sequence[JoinedEntry], stream: TextIO) -> None:
             joined.first_step,
             len(joined.runs),
             joined.loads,
-            encodable(plain_text(joined.command), stream),
+            encodable(plain_line(joined.command), stream),
         ]
         for joined in entries[:LISTED]
     ]
@@ -65,13 +65,13 @@ def write_entries(entries: Sequence[JoinedEntry], stream: TextIO) -> None:
 
 def write_explanation(explanation: CacheExplanation, stream: TextIO) -> None:
     """Write why a run missed, graphs with the same reason together."""
-    lines = [*wrapped(plain_text(explanation.summary), WIDTH)]
+    lines = [*wrapped(plain_line(explanation.summary), WIDTH)]
     if explanation.loads:
         lines.append(f"It loaded {numbers.plural(explanation.loads, 'graph')} instead of compiling.")
     groups: dict[str, list[str]] = {}
     costs: dict[str, float] = {}
     for miss in explanation.misses:
-        text = plain_text(miss.sentence)
+        text = plain_line(miss.sentence)
         groups.setdefault(text, []).append(numbers.short_hash(miss.graph))
         costs[text] = costs.get(text, 0.0) + (miss.compile_s or 0.0)
     for text, graphs in groups.items():
@@ -79,7 +79,7 @@ def write_explanation(explanation: CacheExplanation, stream: TextIO) -> None:
         head = f"{numbers.plural(len(graphs), 'graph')}, {numbers.duration(costs[text])} ({named})"
         lines += ["", head, *(f"  {line}" for line in wrapped(text, WIDTH - 2))]
     lines += [""] if explanation.notes else []
-    _write([*lines, *(plain_text(note) for note in explanation.notes)], stream)
+    _write([*lines, *(plain_line(note) for note in explanation.notes)], stream)
 
 
 def write_plan(plan: PrunePlan, stream: TextIO) -> None:
@@ -90,21 +90,21 @@ def write_plan(plan: PrunePlan, stream: TextIO) -> None:
     elif plan.unknown_costs:
         cost = "; what building them again costs is not known"
     entries = numbers.plural(len(plan.chosen), "entry", "entries")
-    lines = [plain_text(plan.path), f"  {entries}, {numbers.size(plan.size)} to delete{cost}",
+    lines = [plain_line(plan.path), f"  {entries}, {numbers.size(plan.size)} to delete{cost}",
              f"  {numbers.plural(plan.kept, 'entry', 'entries')}, {numbers.size(plan.kept_size)} to keep"]  # fmt: skip
     for joined in plan.chosen[:_PRUNE_LISTED]:
         entry = joined.entry
-        lines.append(f"    {plain_text(entry.name)}  {numbers.size(entry.size)}  {plan.reasons[entry.name]}")
+        lines.append(f"    {plain_line(entry.name)}  {numbers.size(entry.size)}  {plan.reasons[entry.name]}")
     if len(plan.chosen) > _PRUNE_LISTED:
         lines.append(f"    and {numbers.count(len(plan.chosen) - _PRUNE_LISTED)} more")
-    lines += [f"  in use: {plain_text(plan.in_use)}"] if plan.in_use else []
+    lines += [f"  in use: {plain_line(plan.in_use)}"] if plan.in_use else []
     _write(lines, stream)
 
 
 def write_result(result: PruneResult, stream: TextIO) -> None:
     """Write what was deleted and what was not."""
     lines = [f"  deleted {numbers.plural(result.deleted, 'entry', 'entries')}, {numbers.size(result.size)}"]
-    _write([*lines, *(f"  left: {plain_text(text)}" for text in result.skipped)], stream)
+    _write([*lines, *(f"  left: {plain_line(text)}" for text in result.skipped)], stream)
 
 
 def memory_sentence(memory: MemoryCache) -> str:

@@ -11,7 +11,7 @@ from typing import TextIO
 from xla_insight.facts import numbers
 from xla_insight.facts.comparison import CauseChange, Comparison, Figure, GraphChanges, GraphPair, Trend, TrendRow
 from xla_insight.report.table import write_table
-from xla_insight.report.text import encodable, plain_text, wrapped
+from xla_insight.report.text import encodable, plain_line, wrapped
 
 LISTED = 8
 WIDTH = 100
@@ -57,7 +57,7 @@ def judged(row: TrendRow, *, first: bool) -> str:
 
 def run_name(path: str) -> str:
     """The last part of a run's place."""
-    return plain_text(path.rstrip("/").rsplit("/", 1)[-1])
+    return plain_line(path.rstrip("/").rsplit("/", 1)[-1])
 
 
 def _trend_cells(row: TrendRow) -> list[str]:
@@ -71,7 +71,7 @@ def _trend_cells(row: TrendRow) -> list[str]:
 def _lines(comparison: Comparison) -> Iterator[str]:
     names = [run_name(run.path) for run in (comparison.before, comparison.now)]
     yield f"{names[1]} against {names[0]}"
-    yield from wrapped(plain_text(comparison.verdict.summary), WIDTH)
+    yield from wrapped(plain_line(comparison.verdict.summary), WIDTH)
     yield ""
     yield from _figures(comparison)
     yield from _states(comparison)
@@ -107,7 +107,7 @@ def _graphs(changes: GraphChanges) -> Iterator[str]:
     yield ""
     yield f"Graphs: {', '.join(counted)}"
     for pair in changes.pairs[:LISTED]:
-        yield from _item(_SHAPES.get(pair.change, "-"), f"{graph_names(pair)}  {plain_text(pair.summary)}")
+        yield from _item(_SHAPES.get(pair.change, "-"), f"{graph_names(pair)}  {plain_line(pair.summary)}")
     if len(changes.pairs) > LISTED:
         yield f"  and {numbers.count(len(changes.pairs) - LISTED)} more in --json"
 
@@ -124,7 +124,7 @@ def _causes(causes: tuple[CauseChange, ...]) -> Iterator[str]:
     yield "Causes and findings"
     for cause in causes[:LISTED]:
         counts = f"{numbers.count(cause.before_count)} → {numbers.count(cause.now_count)}"
-        head = f"{cause.name} {cause.change}: {counts}, {cost_text(cause)}. {plain_text(cause.summary)}"
+        head = f"{cause.name} {cause.change}: {counts}, {cost_text(cause)}. {plain_line(cause.summary)}"
         yield from _item(_SHAPES[cause.change], head)
     if len(causes) > LISTED:
         yield f"  and {numbers.count(len(causes) - LISTED)} more in --json"
@@ -143,8 +143,8 @@ def _environment(comparison: Comparison) -> Iterator[str]:
     yield ""
     yield "Environment"
     for difference in comparison.environment:
-        texts = [numbers.NOT_MEASURED if v is None else plain_text(v) for v in (difference.before, difference.now)]
-        yield from _item("~", f"{plain_text(difference.name)}: now {texts[1]}, before {texts[0]}")
+        texts = [numbers.NOT_MEASURED if v is None else plain_line(v) for v in (difference.before, difference.now)]
+        yield from _item("~", f"{plain_line(difference.name)}: now {texts[1]}, before {texts[0]}")
 
 
 def _item(shape: str, text: str) -> Iterator[str]:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from xla_insight.errors import ExportError
 from xla_insight.facts import numbers
 from xla_insight.facts.budget import CheckedLimit, GateResult
-from xla_insight.report.text import plain_text
+from xla_insight.report.text import plain_line
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~!@$&])")
 
@@ -34,10 +34,10 @@ def junit_xml(result: GateResult) -> str:
         skipped="0",
     )
     for checked in result.limits:
-        case = ElementTree.SubElement(suite, "testcase", classname=plain_text(result.run), name=checked.name, time="0")
+        case = ElementTree.SubElement(suite, "testcase", classname=plain_line(result.run), name=checked.name, time="0")
         if not checked.held:
-            failure = ElementTree.SubElement(case, "failure", message=plain_text(checked.sentence), type="budget")
-            failure.text = "\n".join(map(plain_text, (checked.sentence, *checked.reasons)))
+            failure = ElementTree.SubElement(case, "failure", message=plain_line(checked.sentence), type="budget")
+            failure.text = "\n".join(map(plain_line, (checked.sentence, *checked.reasons)))
     root = ElementTree.Element("testsuites")
     root.append(suite)
     ElementTree.indent(root)
@@ -71,8 +71,8 @@ def _row(checked: CheckedLimit) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _MARKUP.sub(r"\\\1", plain_text(text))
+    return _MARKUP.sub(r"\\\1", plain_line(text))
 
 
 def _code(text: str) -> str:
-    return "`" + plain_text(text).replace("`", "'").replace("|", "/") + "`"
+    return "`" + plain_line(text).replace("`", "'").replace("|", "/") + "`"
