@@ -29,17 +29,32 @@ class Signature:
     """What is compared of a graph instead of the graph: counts of kinds of instructions, folded into 1,024 buckets.
 
     ``structure`` identifies the types of the inputs (sizes left out) and all operations (sizes and lines left out).
-    ``operations`` counts (opcode, element type, framework operation), ``lines`` the same with the innermost line,
-    ``exact`` with sizes, attributes and values; ``inputs`` counts (element type, rank) of inputs.
+    ``opcodes`` counts (opcode, element type), ``operations`` the same with the framework's operation, ``lines`` with
+    the innermost line too; ``exact`` counts opcodes with sizes, attributes and values; ``inputs`` (element type, rank)
+    of inputs. ``knows``: what its metadata say, lines (2), operations (1) or nothing (0).
     """
 
     structure: int
     instructions: int
-    has_stacks: bool
+    knows: int
     inputs: Sketch
+    opcodes: Sketch
     operations: Sketch
     lines: Sketch
     exact: Sketch
+
+    @property
+    def has_stacks(self) -> bool:
+        """Whether any instruction knows its line."""
+        return self.knows == 2
+
+    def common(self, other: Signature) -> tuple[Sketch, Sketch]:
+        """The finest sketches of both that can be compared."""
+        if min(self.knows, other.knows) == 2:
+            return self.lines, other.lines
+        if min(self.knows, other.knows) == 1:
+            return self.operations, other.operations
+        return self.opcodes, other.opcodes
 
 
 class Relative(NamedTuple):
@@ -57,6 +72,7 @@ class Relative(NamedTuple):
 
 def signature(graph: Graph) -> Signature:
     """The signature of a graph; 10,000 instructions take about 10 ms."""
+    bare: Counter[int] = Counter()
     plain: Counter[int] = Counter()
     lined: Counter[int] = Counter()
     exact: Counter[int] = Counter()
@@ -66,13 +82,20 @@ def signature(graph: Graph) -> Signature:
         origin = origins.get(id(metadata))
         if origin is None:
             origin = origins[id(metadata)] = (stable(metadata.op_type), place_token(metadata))
+        bare[local_token(instruction.opcode, instruction.shape.dtype, 0)] += count
         plain[local_token(instruction.opcode, instruction.shape.dtype, origin[0])] += count
         lined[local_token(instruction.opcode, instruction.shape.dtype, origin[1])] += count
         exact[exact_token(instruction)] += count
     inputs = Counter(stable(p.shape.dtype, len(p.shape.dims)) for p in graph.parameters)
     structure = stable(sorted(plain.items()), sorted(inputs.items()))
-    sketches = [_sketch(counts) for counts in (inputs, plain, lined, exact)]
-    return Signature(structure, len(graph.instructions), graph.has_stacks, *sketches)
+    sketches = [_sketch(counts) for counts in (inputs, bare, plain, lined, exact)]
+    return Signature(structure, len(graph.instructions), _knowledge(graph), *sketches)
+
+
+def _knowledge(graph: Graph) -> int:
+    if graph.has_stacks:
+        return 2
+    return int(any(instruction.metadata.op_type for instruction in graph.instructions))
 
 
 def nearest(graphs: Sequence[Graph], candidate: Graph) -> Relative | None:
@@ -115,25 +138,26 @@ def _best(members: Iterable[tuple[Hashable, Signature]], wanted: Signature) -> R
     known = list(members)
     if not known:
         return None
-    lined = np.array([other.has_stacks and wanted.has_stacks for _, other in known])
+    common = [wanted.common(other) for _, other in known]
     differences = np.stack(
         [
             _distances([other.inputs for _, other in known], wanted.inputs),
-            np.where(
-                lined,
-                _distances([other.lines for _, other in known], wanted.lines),
-                _distances([other.operations for _, other in known], wanted.operations),
-            ),
+            _distances([other.opcodes for _, other in known], wanted.opcodes),
             _distances([other.exact for _, other in known], wanted.exact),
+            # Graphs that know less can be told apart less: of two that are as near, take the one that says more.
+            [
+                int(np.abs(ours - theirs).sum()) + wanted.knows - other.knows
+                for (ours, theirs), (_, other) in zip(common, known, strict=True)
+            ],
         ]
     )
-    order = np.lexsort((-np.arange(len(known)), differences[2], differences[1], differences[0]))
+    order = np.lexsort((-np.arange(len(known)), differences[3], differences[2], differences[1], differences[0]))
     best = int(order[0])
-    key, other = known[best]
-    ours, theirs = (wanted.lines, other.lines) if lined[best] else (wanted.operations, other.operations)
+    key = known[best][0]
+    ours, theirs = common[best]
     union = int(np.maximum(ours, theirs).sum())
     similarity = int(np.minimum(ours, theirs).sum()) / union if union else 1.0
-    inputs, operations, exact = (int(row[best]) for row in differences)
+    inputs, operations, exact, _ = (int(row[best]) for row in differences)
     return Relative(key, inputs, operations, exact, similarity)
 
 

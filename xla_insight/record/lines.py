@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-CUTS = 24
-"""Cuts of the graph without a compile after which tracing is left alone: a few steps, with several reads in each."""
+CUTS = 48
+"""Hooks without a compile after which tracing is left alone: 16 to 24 steps with a sync, a backward pass and a read."""
 
 
 class LineCapture:

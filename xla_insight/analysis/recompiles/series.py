@@ -86,8 +86,7 @@ def _contains(smaller: Signature | None, larger: Signature) -> bool:
     """Whether nearly all operations of the smaller graph are in the larger one, which has more of them."""
     if smaller is None or larger.instructions <= smaller.instructions:
         return False
-    lines = smaller.has_stacks and larger.has_stacks
-    ours, theirs = (smaller.lines, larger.lines) if lines else (smaller.operations, larger.operations)
+    ours, theirs = smaller.common(larger)
     return int(np.minimum(ours, theirs).sum()) >= CONTAINED_SHARE * int(ours.sum())
 
 
