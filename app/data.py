@@ -28,6 +28,8 @@ from .runs import RUN_FILE, RunEntry, RunState, find_run, list_runs
 Result = TypeVar("Result")
 KEPT_RUNS = 4
 KEPT_RESULTS = 16
+LIVE_RESULT_S = 10.0
+"""While a run records, what was concluded about it is renewed at most this often."""
 _PATIENCE = 3.0
 """While a run records, it is read again after this many times the time that reading it took."""
 
@@ -129,6 +131,23 @@ class _Slot:
         return still_recording and time.monotonic() - self.loaded_at < _PATIENCE * self.took_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """One kept conclusion about some runs, as their files were."""
+
+    revisions: tuple[str, ...]
+    result: object
+    loaded_at: float
+    took_s: float
+
+    def serves(self, entries: Sequence[RunEntry]) -> bool:
+        """Whether it may be shown for the runs as they are now: of a live run, something a little old will do."""
+        if self.revisions == tuple(entry.revision for entry in entries):
+            return True
+        live = any(entry.state == RunState.RECORDING for entry in entries)
+        return live and time.monotonic() - self.loaded_at < max(LIVE_RESULT_S, _PATIENCE * self.took_s)
+
+
 class Library:
     """All runs of one folder. Safe to use from many threads; keeps the last `KEPT_RUNS` runs."""
 
@@ -139,7 +158,7 @@ class Library:
         self.caches = tuple(caches)
         """Compile caches to show: folders or URLs that whoever started the app named."""
         self._read = read or read_run
-        self._derived: OrderedDict[tuple[object, ...], object] = OrderedDict()
+        self._derived: OrderedDict[tuple[object, ...], _Derived] = OrderedDict()
         self._deriving = threading.Lock()
         self._slots: OrderedDict[Path, _Slot] = OrderedDict()
         self._lock = threading.Lock()
@@ -176,15 +195,19 @@ class Library:
         for entry in entries:
             if entry.problem:
                 raise RunFormatError(f"The run {entry.id} cannot be opened: {entry.problem}")
-        key = (name, *((entry.path, entry.revision) for entry in entries))
+        key = (name, *(entry.path for entry in entries))
         with self._deriving:
-            if key not in self._derived:
+            kept = self._derived.get(key)
+            if kept is None or not kept.serves(entries):
+                begin = time.monotonic()
                 with contextlib.ExitStack() as stack:
-                    self._derived[key] = make([stack.enter_context(open_run(str(entry.path))) for entry in entries])
+                    result = make([stack.enter_context(open_run(str(entry.path))) for entry in entries])
+                now = time.monotonic()
+                kept = self._derived[key] = _Derived(tuple(e.revision for e in entries), result, now, now - begin)
             self._derived.move_to_end(key)
             while len(self._derived) > KEPT_RESULTS:
                 self._derived.popitem(last=False)
-            return cast("Result", self._derived[key])
+            return cast("Result", kept.result)
 
     def _slot(self, path: Path) -> _Slot:
         with self._lock:
