@@ -26,6 +26,8 @@ class Address:
     cause: str | None = None
     sort: str | None = None
     filter: str | None = None
+    against: str | None = None
+    """The run to compare with."""
 
     @classmethod
     def parse(cls, search: str | None) -> Address:
@@ -40,6 +42,7 @@ class Address:
             cause=given.get(Parameter.CAUSE),
             sort=given.get(Parameter.SORT),
             filter=given.get(Parameter.FILTER),
+            against=given.get(Parameter.AGAINST),
         )
 
     @property
@@ -53,13 +56,14 @@ class Address:
             Parameter.CAUSE: self.cause,
             Parameter.SORT: self.sort,
             Parameter.FILTER: self.filter,
+            Parameter.AGAINST: self.against,
         }
         given = {key.value: value for key, value in fields.items() if value not in (None, "")}
         return f"?{urlencode(given)}" if given else ""
 
     def of_other_run(self, run: str) -> Address:
         """The same page for another run: steps and graphs of one run mean nothing in another."""
-        return Address(run=run, sort=self.sort)
+        return Address(run=run, sort=self.sort, against=self.against if self.against != run else None)
 
     def for_other_page(self) -> Address:
         """What goes along to another page: everything but the state of this page's table."""

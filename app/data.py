@@ -6,12 +6,14 @@ all concluding to ``xla_insight.analysis``.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar, cast
 
 import pandas as pd
 
@@ -20,11 +22,15 @@ from xla_insight.analysis.shapes import Problem, shape_problem
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
 from xla_insight.facts.report import Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
-from xla_insight.store.reader import open_run
+from xla_insight.store.reader import Run, open_run
 
 from .runs import RUN_FILE, RunEntry, RunState, find_run, list_runs
 
+Result = TypeVar("Result")
 KEPT_RUNS = 4
+KEPT_RESULTS = 16
+LIVE_RESULT_S = 10.0
+"""While a run records, what was concluded about it is renewed at most this often."""
 _PATIENCE = 3.0
 """While a run records, it is read again after this many times the time that reading it took."""
 
@@ -126,12 +132,35 @@ class _Slot:
         return still_recording and time.monotonic() - self.loaded_at < _PATIENCE * self.took_s
 
 
+@dataclass(frozen=True, slots=True)
+class _Derived:
+    """One kept conclusion about some runs, as their files were."""
+
+    revisions: tuple[str, ...]
+    result: object
+    loaded_at: float
+    took_s: float
+
+    def serves(self, entries: Sequence[RunEntry]) -> bool:
+        """Whether it may be shown for the runs as they are now: of a live run, something a little old will do."""
+        if self.revisions == tuple(entry.revision for entry in entries):
+            return True
+        live = any(entry.state == RunState.RECORDING for entry in entries)
+        return live and time.monotonic() - self.loaded_at < max(LIVE_RESULT_S, _PATIENCE * self.took_s)
+
+
 class Library:
     """All runs of one folder. Safe to use from many threads; keeps the last `KEPT_RUNS` runs."""
 
-    def __init__(self, folder: Path, read: Callable[[RunEntry], RunView] | None = None) -> None:
+    def __init__(
+        self, folder: Path, read: Callable[[RunEntry], RunView] | None = None, caches: Sequence[str] = ()
+    ) -> None:
         self.folder = folder
+        self.caches = tuple(caches)
+        """Compile caches to show: folders or URLs that whoever started the app named."""
         self._read = read or read_run
+        self._derived: OrderedDict[tuple[object, ...], _Derived] = OrderedDict()
+        self._deriving = threading.Lock()
         self._slots: OrderedDict[Path, _Slot] = OrderedDict()
         self._lock = threading.Lock()
         self._shapes: OrderedDict[tuple[Path, str, int], Problem | None] = OrderedDict()
@@ -170,6 +199,29 @@ class Library:
                 while len(self._shapes) > KEPT_RUNS:
                     self._shapes.popitem(last=False)
             return self._shapes[key]
+
+    def derived(self, name: Hashable, run_ids: Sequence[str], make: Callable[[list[Run]], Result]) -> Result:
+        """What ``make`` concludes from open runs; kept, under ``name``, while the files of these runs stay as they are.
+
+        Raises as `view` does, and what ``make`` raises.
+        """
+        entries = [self.entry(run_id) for run_id in run_ids]
+        for entry in entries:
+            if entry.problem:
+                raise RunFormatError(f"The run {entry.id} cannot be opened: {entry.problem}")
+        key = (name, *(entry.path for entry in entries))
+        with self._deriving:
+            kept = self._derived.get(key)
+            if kept is None or not kept.serves(entries):
+                begin = time.monotonic()
+                with contextlib.ExitStack() as stack:
+                    result = make([stack.enter_context(open_run(str(entry.path))) for entry in entries])
+                now = time.monotonic()
+                kept = self._derived[key] = _Derived(tuple(e.revision for e in entries), result, now, now - begin)
+            self._derived.move_to_end(key)
+            while len(self._derived) > KEPT_RESULTS:
+                self._derived.popitem(last=False)
+            return cast("Result", kept.result)
 
     def _slot(self, path: Path) -> _Slot:
         with self._lock:

@@ -11,7 +11,9 @@ class Route(StrEnum):
     OVERVIEW = "/"
     RECOMPILATIONS = "/recompilations"
     SHAPES = "/shapes"
+    CACHE = "/cache"
     GRAPHS = "/graphs"
+    COMPARE = "/compare"
 
 
 class Parameter(StrEnum):
@@ -24,6 +26,7 @@ class Parameter(StrEnum):
     CAUSE = "cause"
     SORT = "sort"
     FILTER = "filter"
+    AGAINST = "against"
 
 
 class Shell(StrEnum):
@@ -123,3 +126,19 @@ class Shapes(StrEnum):
     OWN = "shapes-own"
     """Bucket ends of someone's own choice, as text."""
     PROBLEM = "shapes-own-problem"
+
+
+class Caches(StrEnum):
+    """Components of the page Cache."""
+
+    HEAD = "cache-head"
+    CURVE = "cache-curve"
+    FOLDERS = "cache-folders"
+
+
+class Compare(StrEnum):
+    """Components of the page Compare."""
+
+    HEAD = "compare-head"
+    PICKER = "compare-picker"
+    CONTENT = "compare-content"

@@ -11,6 +11,7 @@ import logging
 import socket
 import threading
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 
 import dash
@@ -41,7 +42,9 @@ _PAGE = """<!DOCTYPE html>
 </html>"""
 
 
-def create_app(runs: Path, *, host: str = "127.0.0.1", library: Library | None = None) -> dash.Dash:
+def create_app(
+    runs: Path, *, host: str = "127.0.0.1", library: Library | None = None, caches: Sequence[str] = ()
+) -> dash.Dash:
     """The application over a folder of runs (or one run), to be served on ``host``."""
     server = Flask("xla_insight_app")
     app = dash.Dash(
@@ -57,7 +60,7 @@ def create_app(runs: Path, *, host: str = "127.0.0.1", library: Library | None =
         enable_mcp=False,
         use_pages=False,
     )
-    library = library or Library(runs)
+    library = library or Library(runs, caches=caches)
     app.layout = shell.layout()
     shell.register(app, library, PAGES)
     strip.register(app, library)
@@ -67,15 +70,21 @@ def create_app(runs: Path, *, host: str = "127.0.0.1", library: Library | None =
     return app
 
 
-def serve(runs: Path, host: str = "127.0.0.1", port: int = DEFAULT_PORT, open_browser: bool = False) -> None:
-    """Serve the dashboard until Ctrl-C. ``port`` 0 takes any free port.
+def serve(
+    runs: Path,
+    host: str = "127.0.0.1",
+    port: int = DEFAULT_PORT,
+    open_browser: bool = False,
+    caches: Sequence[str] = (),
+) -> None:
+    """Serve the dashboard until Ctrl-C. ``port`` 0 takes any free port; ``caches``: compile caches to show.
 
     Raises UsageError when the address cannot be listened on.
     """
     listening = _listen(host, port)
     logging.getLogger("waitress").setLevel(logging.ERROR)  # a busy moment is no news to the person at the terminal
     try:
-        app = create_app(runs, host=host)
+        app = create_app(runs, host=host, caches=caches)
         shown = f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{listening.getsockname()[1]}/"
         server = waitress.create_server(app.server, sockets=[listening], threads=_THREADS, ident=None)

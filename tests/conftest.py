@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytest_plugins = ("pytester",)
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 TINY = ("--steps", "6", "--layers", "1", "--width", "32", "--batch-size", "4")
 """Options of the demo's script: as few and as small steps as still recompile."""

@@ -208,7 +208,8 @@ def test_a_crash_is_said(tmp_path: Path) -> None:
 
 
 def test_navigation_lists_pages_that_exist() -> None:
-    assert [page.word for page in PAGES] == ["Overview", "Recompilations", "Shapes", "Graphs"]
+    words = ["Overview", "Recompilations", "Shapes", "Cache", "Graphs", "Compare"]
+    assert [page.word for page in PAGES] == words
     assert len({page.route for page in PAGES}) == len(PAGES)
     for page in PAGES:
         json.dumps(page.layout(Address()).to_plotly_json(), default=lambda part: part.to_plotly_json())

@@ -20,14 +20,15 @@ def readme(repository: Path) -> str:
 
 def shown_commands(readme: str) -> set[tuple[str, ...]]:
     """Words of every ``xla-insight VERB …`` in code, without its comment."""
-    found = re.findall(r"xla-insight ((?:run|report|explain|shapes|app|sql|export|demo)\b[^`#\n]*)", readme)
+    verbs = "run|report|explain|shapes|app|sql|export|compare|check|demo"
+    found = re.findall(rf"xla-insight ((?:{verbs})\b[^`#\n]*)", readme)
     return {tuple(command.split()) for command in found}
 
 
 def test_every_verb_and_option_exists(readme: str) -> None:
     group = typer.main.get_command(build_app())
     commands = shown_commands(readme)
-    assert {words[0] for words in commands} >= {"run", "report", "app", "sql", "export"}
+    assert {words[0] for words in commands} >= {"run", "report", "app", "sql", "export", "compare", "check"}
     verbs = group.commands  # type: ignore[attr-defined]
     for verb, *words in commands:
         assert verb in verbs
@@ -55,3 +56,12 @@ def test_every_make_target_exists(readme: str, repository: Path) -> None:
     makefile = (repository / "Makefile").read_text(encoding="utf-8")
     for target in re.findall(r"make (\w+)", readme):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_commands_of_a_group_exist(readme: str) -> None:
+    group = typer.main.get_command(build_app()).commands["cache"].commands  # type: ignore[attr-defined]
+    shown = re.findall(r"xla-insight cache (\w+)([^`#\n]*)", readme)
+    assert {name for name, _ in shown} >= {"status", "explain", "prune", "memory"}
+    for name, words in shown:
+        known = {option for parameter in group[name].params for option in parameter.opts}
+        assert {word for word in words.split() if word.startswith("--")} <= known

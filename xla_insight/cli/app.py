@@ -24,6 +24,9 @@ def app_command(
     ),
     port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8050,
     open_browser: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    cache: Annotated[
+        list[str] | None, typer.Option(metavar="DIR", help="A compile cache to show, too; can be repeated.")
+    ] = None,
 ) -> None:
     """Browse recorded runs in a dashboard, also while they are being recorded."""
     if not runs.is_dir():
@@ -36,4 +39,4 @@ def app_command(
         raise MissingDependencyError(
             f'the dashboard needs {error.name}, which is missing: pip install "xla-insight[app]"'
         ) from error
-    server.serve(runs, host=host, port=port, open_browser=open_browser)
+    server.serve(runs, host=host, port=port, open_browser=open_browser, caches=cache or ())

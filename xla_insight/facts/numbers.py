@@ -63,6 +63,16 @@ def nanoseconds(value: float | None, *, inferred: bool = False) -> str:
     return duration(None if value is None else value / 1e9, inferred=inferred)
 
 
+def age(seconds: float | None) -> str:
+    """A long time in the unit that tells most: ``3 d``, ``5 h``, ``12 min``, ``now``."""
+    if seconds is None:
+        return NOT_MEASURED
+    for unit, length_s in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length_s:
+            return f"{count(seconds // length_s)} {unit}"
+    return "now" if seconds < 1 else f"{count(seconds)} s"
+
+
 def size(n_bytes: float | None) -> str:
     """Bytes in decimal units: ``1.5 MB``."""
     if n_bytes is None:

@@ -3,6 +3,7 @@
 from xla_insight.facts.numbers import (
     NOT_MEASURED,
     THIN_SPACE,
+    age,
     count,
     duration,
     nanoseconds,
@@ -20,6 +21,7 @@ from xla_insight.facts.numbers import (
 __all__ = [
     "NOT_MEASURED",
     "THIN_SPACE",
+    "age",
     "count",
     "duration",
     "nanoseconds",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
@@ -65,6 +66,12 @@ def render_text(report: Report, width: int = PLAIN_WIDTH) -> str:
     buffer = io.StringIO()
     print_report(report, buffer, width)
     return buffer.getvalue()
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """A text in lines of at most ``width`` columns; words longer than that (paths) are cut."""
+    lines = textwrap.wrap(text.replace(" %", "\u00a0%"), width, break_on_hyphens=False)
+    return [line.replace("\u00a0", " ") for line in lines] or [""]
 
 
 def encodable(text: str, stream: TextIO) -> str:

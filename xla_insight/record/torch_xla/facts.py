@@ -105,10 +105,18 @@ def _versions() -> dict[str, str]:
 
 
 def device_facts(module: ModuleType) -> dict[str, Any]:
-    """Devices of this process; empty while the runtime is down, since asking would start it."""
+    """Devices of this process and its persistent cache; empty while the runtime is down: asking would start it."""
     extension = module._XLAC
     if not extension._xla_runtime_is_initialized():
         return {}
     devices = [str(device) for device in extension._xla_real_devices()]
     kind = devices[0].split(":")[0] if devices else None
-    return {"device": kind, "devices": devices, "spmd": os.environ.get("XLA_USE_SPMD", "0") in ("1", "true")}
+    # Set by the program, when it calls xr.initialize_cache: after the environment was looked at.
+    cache = os.environ.get("XLA_PERSISTENT_CACHE_PATH")
+    read_only = os.environ.get("XLA_PERSISTENT_CACHE_READ_ONLY", "0") in ("1", "true")
+    return {
+        "device": kind,
+        "devices": devices,
+        "spmd": os.environ.get("XLA_USE_SPMD", "0") in ("1", "true"),
+        "persistent_cache": {"path": cache, "read_only": read_only} if cache else {},
+    }

@@ -1,0 +1,86 @@
+"""Why a run missed: each reason, on runs made by hand and folders beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.synthetic import build_run, graph_hash
+from xla_insight.analysis.cache import Cache, inspect_cache
+from xla_insight.analysis.cache.explain import _Case, _parts, _reason, explain_misses
+from xla_insight.analysis.cache.usage import GraphUse, Usage, previous_run
+from xla_insight.analysis.tables import load_tables
+from xla_insight.facts.cache import MissReason
+from xla_insight.facts.comparison import EnvironmentDifference, GraphPair
+from xla_insight.store.reader import open_run
+
+GRAPH = graph_hash("A")
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> _Case:
+    """A run that looks into an empty cache and finds nothing."""
+    (tmp_path / "cache").mkdir()
+    cache = inspect_cache(str(tmp_path / "cache"), Usage())
+    with open_run(build_run(tmp_path / "run", steps=3, pattern="A")) as run:
+        return _Case(cache, load_tables(run), frozenset(), 0, None, True, {}, (), "earlier")
+
+
+def pair(change: str) -> dict[str, GraphPair]:
+    summary = "At train.py:7: aten::pow now 3, before 2."
+    return {GRAPH: GraphPair(change, "b" * 32, GRAPH, "structure", summary, None)}
+
+
+FLAGS = EnvironmentDifference("XLA_FLAGS", None, "--new")
+
+
+@pytest.mark.parametrize(
+    ("changes", "present", "reason", "words"),
+    [
+        ({"uses_cache": False}, False, MissReason.NO_CACHE, "initialize_cache"),
+        ({"other_folder": "/else"}, False, MissReason.OTHER_FOLDER, "/else"),
+        ({"failures": 1}, True, MissReason.UNREADABLE, "XLA:CPU"),
+        (
+            {"pairs": pair("renamed"), "environment": (FLAGS,)},
+            False,
+            MissReason.OTHER_ENVIRONMENT,
+            "XLA_FLAGS is now --new, before not set",
+        ),
+        ({"pairs": pair("renamed")}, False, MissReason.OTHER_ENVIRONMENT, "nothing recorded of the environment"),
+        ({"pairs": pair("changed")}, False, MissReason.OTHER_GRAPH, "train.py:7"),
+        ({}, False, MissReason.NEVER_BUILT, "No earlier run"),
+        ({}, True, MissReason.NEVER_BUILT, "there now, for the next run"),
+    ],
+)
+def test_reasons(case: _Case, changes: dict[str, Any], present: bool, reason: MissReason, words: str) -> None:
+    found, sentence = _reason(replace(case, **changes), GRAPH, present)
+    assert found is reason
+    assert words in sentence
+
+
+def test_an_entry_that_is_gone(case: _Case) -> None:
+    case.cache.usage.graphs[int(GRAPH, 16)] = GraphUse(runs=["earlier", "run"])
+    assert _reason(case, GRAPH, present=False)[0] is MissReason.GONE
+    assert _reason(case, None, present=False)[0] is MissReason.NEVER_BUILT
+
+
+def test_many_differences_are_counted() -> None:
+    many = [EnvironmentDifference(f"XLA_{n}", "0", "1") for n in range(9)]
+    assert _parts(many).endswith("and 5 more")
+
+
+def test_what_a_warm_start_saves(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / str(int(GRAPH, 16))).write_bytes(b"\x0a\x01x")
+    cache: Cache = inspect_cache(str(tmp_path / "cache"), Usage())
+    build_run(tmp_path / "runs" / "now", steps=6, pattern="AB", reads=False)
+    with open_run(tmp_path / "runs" / "now") as run:
+        found = explain_misses(cache, run)
+        assert previous_run(run, [str(tmp_path / "runs")]) is None
+    assert (found.graphs, found.present, found.would_compile) == (2, 1, 1)
+    assert found.saves_s == pytest.approx(0.3) and found.would_compile_s == pytest.approx(0.3)
+    assert "Of 2 graphs that this run compiled, 1 is in this cache" in found.summary
+    assert found.to_json()["misses"][0]["reason"] == "no_cache"

@@ -1,0 +1,172 @@
+"""Run against run: faster or slower and by what, or no difference that is more than noise.
+
+Owns the verdict over what the modules beside it find: step time (``step_time``), graphs (``graph_pairs``), causes
+(``causes``) and the environment. Leaves the report of each run to ``analyze`` and every output format to ``report``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from xla_insight.analysis import analyze
+from xla_insight.analysis.compare.causes import cause_changes
+from xla_insight.analysis.compare.environment import Setting, environment_differences
+from xla_insight.analysis.compare.graph_pairs import graph_changes
+from xla_insight.analysis.compare.judgement import judge
+from xla_insight.analysis.compare.step_time import SteadySteps, compare_step_time, steady_steps
+from xla_insight.analysis.step_table import build_step_table
+from xla_insight.analysis.tables import Process, RunTables, load_tables
+from xla_insight.facts.comparison import ComparedRun, Comparison, Figure, Judgement, StatePart, Trend, TrendRow
+from xla_insight.facts.report import HostState, Report
+
+if TYPE_CHECKING:
+    from xla_insight.store.reader import Run
+
+__all__ = ["Side", "compare_runs", "compare_sides", "load_side", "trend"]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One run, read once."""
+
+    run: Run
+    report: Report
+    process: Process | None
+    steps: SteadySteps
+
+    @property
+    def compared(self) -> ComparedRun:
+        """Which run this is."""
+        facts = self.report.run
+        return ComparedRun(facts.id, facts.path, facts.state, self.report.steps.count, facts.started_unix_s)
+
+    @property
+    def setting(self) -> Setting:
+        """What it was started with."""
+        return Setting(self.process, self.report.run.ranks, self.report.run.command)
+
+
+def load_side(run: Run) -> Side:
+    """Read what a comparison needs of an open run."""
+    tables = load_tables(run)
+    main = tables.main_process()
+    return Side(run, analyze(run, tables), main, steady_steps(_own_steps(tables, main)))
+
+
+def compare_runs(before: Run, now: Run) -> Comparison:
+    """Everything that can be said about two open runs."""
+    return compare_sides(load_side(before), load_side(now))
+
+
+def compare_sides(before: Side, now: Side) -> Comparison:
+    """As `compare_runs`, for runs already read."""
+    step_time = compare_step_time(before.steps, now.steps)
+    changes = graph_changes(before.run, now.run)
+    return Comparison(
+        before=before.compared,
+        now=now.compared,
+        verdict=judge(step_time, before.steps, now.steps, changes),
+        step_time=step_time,
+        states=_states(before, now),
+        graphs=changes,
+        causes=cause_changes(before.report, now.report),
+        environment=environment_differences(before.setting, now.setting),
+        figures=_figures(before, now),
+        notes=_notes(before, now),
+    )
+
+
+def trend(runs: Sequence[Run]) -> Trend:
+    """Several open runs in the order given, each against the first and against the one before."""
+    sides = [load_side(run) for run in runs]
+    rows = []
+    for number, side in enumerate(sides):
+        earlier = sides[number - 1] if number else None
+        rows.append(
+            TrendRow(
+                run=side.compared,
+                figures=_figures(earlier or side, side),
+                step_ms=side.steps.mean_ms,
+                against_first=_judged(sides[0], side) if number else None,
+                against_previous=_judged(earlier, side) if earlier is not None else None,
+            )
+        )
+    return Trend(tuple(rows))
+
+
+def _judged(before: Side, now: Side) -> Judgement:
+    return judge(compare_step_time(before.steps, now.steps), before.steps, now.steps, None)
+
+
+def _own_steps(tables: RunTables, main: Process | None) -> pd.DataFrame:
+    """The step table of the process that speaks for the run, over all the parts it recorded one after the other."""
+    table = build_step_table(tables)
+    parts = [] if main is None else [part.index for part in tables.parts_of(main)]
+    return table[table["process"].isin(parts)].sort_values(["start_ns"], ignore_index=True)
+
+
+def _states(before: Side, now: Side) -> tuple[StatePart, ...]:
+    """Time of a step by host state, largest change first; states that neither run knows are left out."""
+    parts = []
+    for state in HostState:
+        old, new = _state_ms(before, state), _state_ms(now, state)
+        if old or new:
+            parts.append(StatePart(state, old, new, _idle_ms(before, state), _idle_ms(now, state)))
+    return tuple(sorted(parts, key=lambda part: -abs(part.now_ms - part.before_ms)))
+
+
+def _state_ms(side: Side, state: HostState) -> float:
+    table = side.steps.table
+    return float(table[f"host_{state}_ns"].mean()) / 1e6 if len(table) else 0.0
+
+
+def _idle_ms(side: Side, state: HostState) -> float | None:
+    """Device idle per step of the whole run during one host state; None when the device was not observed."""
+    idle = side.report.time.device_idle_by_host_state
+    steps = side.report.steps.count
+    return 1e3 * idle.get(state, 0.0) / steps if idle and steps else None
+
+
+def _figures(before: Side, now: Side) -> tuple[Figure, ...]:
+    rows: tuple[tuple[str, str, float | None, float | None], ...] = (
+        ("steps", "count", before.report.steps.count, now.report.steps.count),
+        ("step, mean after warm-up", "ms", before.steps.mean_ms, now.steps.mean_ms),
+        ("step, median", "ms", before.report.steps.median_ms, now.report.steps.median_ms),
+        ("distinct graphs", "count", before.report.graphs.distinct, now.report.graphs.distinct),
+        ("compiles", "count", before.report.graphs.compiles, now.report.graphs.compiles),
+        ("compiles after warm-up", "count", before.steps.compiles, now.steps.compiles),
+        ("compile time", "s", before.report.graphs.compile_s, now.report.graphs.compile_s),
+        ("value reads per step", "number", _reads(before), _reads(now)),
+        ("device busy", "percent", _busy_pct(before.report), _busy_pct(now.report)),
+        ("overlap", "percent", before.report.time.overlap_pct, now.report.time.overlap_pct),
+    )
+    return tuple(Figure(*row) for row in rows)
+
+
+def _reads(side: Side) -> float | None:
+    table = side.steps.table
+    return float(table["reads"].mean()) if len(table) else None
+
+
+def _busy_pct(report: Report) -> float | None:
+    busy, wall = report.time.device_busy_s, report.time.wall_s
+    return None if busy is None or not wall else 100 * busy / wall
+
+
+def _notes(before: Side, now: Side) -> tuple[str, ...]:
+    notes = []
+    for which, side in (("first", before), ("second", now)):
+        state, data = side.report.run.state, side.report.data
+        if state == "recording":
+            notes.append(f"The {which} run is still being recorded.")
+        if state == "crashed":
+            notes.append(f"The {which} run ends without an end mark.")
+        if data.dropped or data.skipped_parts:
+            notes.append(f"Part of the {which} run is missing; its counts may be too low.")
+    if before.compared.path == now.compared.path:
+        notes.append("Both are the same run.")
+    return tuple(notes)
