@@ -26,7 +26,7 @@ QUERIES = {
     "syncs": f"select {_CUT_COLUMNS} from syncs order by process, time_ns",
     "compiles": "select process, step, time_ns, duration_ns, thread, graph, trigger, sentence, cut_ns, site"
     " from compiles order by process, time_ns",
-    "executions": "select process, step, time_ns, duration_ns, graph, trigger, outcome from executions"
+    "executions": "select process, step, time_ns, duration_ns, graph, trigger, outcome, cut_ns, site from executions"
     " order by process, time_ns",
     "reads": "select process, step, time_ns, duration_ns, thread, method, executions, compiles, site from reads"
     " order by process, time_ns",
@@ -78,6 +78,8 @@ class RunTables:
     frames: Mapping[str, pd.DataFrame]
     processes: tuple[Process, ...]
     places: Mapping[tuple[int, int], Place] = field(default_factory=dict)
+    accounts: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What ``time_account`` has worked out, by process: several tables and rules start from it."""
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.frames[name]
