@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.idle import NOT_OPENED, OPENING_KINDS, Gaps, busiest_row, opened_by
 from xla_insight.analysis.tables import NOWHERE, Place, RunTables
-from xla_insight.analysis.time_account import process_account
+from xla_insight.analysis.time_account import HIDEABLE, process_account
 from xla_insight.facts import numbers
 from xla_insight.facts.report import HostState, IdleGap
 
@@ -150,11 +150,17 @@ def _at(cause: HostState, place: Place) -> str:
 
 
 def opened_idle(tables: RunTables, process: int) -> pd.DataFrame:
-    """Ns of idle time by the cut that opened the gaps: kind (`read` or `sync`), site, time_ns (of the cut), idle_ns."""
+    """The cut that opened each gap that one did: its kind (`read` or `sync`), site, time_ns; and the gap's idle time.
+
+    ``idle_ns`` is all of the gap, ``hideable_ns`` the part in which the host did what it could have done while the
+    device was busy, had it not waited in the cut.
+    """
     places = gap_places(tables, process)
     held = places.opened != NOT_OPENED
     cuts = places.cuts.iloc[places.opened[held]]
-    return cuts[["kind", "site", "time_ns"]].assign(idle_ns=places.gaps.lengths[held])
+    hideable = places.gaps.by_state[:, [STATES.index(state) for state in HIDEABLE]].sum(axis=1)
+    idle = {"idle_ns": places.gaps.lengths[held], "hideable_ns": hideable[held]}
+    return cuts[["kind", "site", "time_ns"]].assign(**idle)
 
 
 def idle_table(tables: RunTables) -> pd.DataFrame:

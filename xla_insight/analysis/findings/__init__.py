@@ -9,12 +9,16 @@ from collections.abc import Callable
 
 from xla_insight.analysis.findings.checkpoint_stall import checkpoint_stall
 from xla_insight.analysis.findings.context import Context
+from xla_insight.analysis.findings.device_bound import device_bound
 from xla_insight.analysis.findings.eager_mode import eager_mode
 from xla_insight.analysis.findings.fallback import fallback
+from xla_insight.analysis.findings.gc_pauses import gc_pauses
 from xla_insight.analysis.findings.host_sync import host_sync
 from xla_insight.analysis.findings.input_bound import input_bound
 from xla_insight.analysis.findings.loader_error import loader_error
 from xla_insight.analysis.findings.persistent_cache import persistent_cache_unusable
+from xla_insight.analysis.findings.trace_bound import trace_bound
+from xla_insight.analysis.findings.transfer_bound import transfer_bound
 from xla_insight.facts.report import Finding, Severity
 
 FindingRule = Callable[[Context], tuple[Finding, ...]]
@@ -27,6 +31,10 @@ RULES: tuple[FindingRule, ...] = (
     fallback,
     input_bound,
     checkpoint_stall,
+    trace_bound,
+    transfer_bound,
+    gc_pauses,
+    device_bound,
 )
 _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 

@@ -58,8 +58,14 @@ def _repeated(rows: pd.DataFrame, stepped: set[int]) -> bool:
     return False
 
 
+def _idle_s(rows: pd.DataFrame) -> float | None:
+    """Seconds that the device stood idle because these reads had waited for it; None when it was not observed."""
+    return None if rows["idle_ns"].isna().all() else float(rows["idle_ns"].sum()) / 1e9
+
+
 def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
-    cost_s = float(rows["wait_ns"].sum()) / 1e9
+    waited_s, idle_s = float(rows["wait_ns"].sum()) / 1e9, _idle_s(rows)
+    cost_s = waited_s if idle_s is None else idle_s
     executing = int((rows["executions"] > 0).sum())
     steps = int(rows.dropna(subset=["step"]).groupby("process")["step"].nunique().sum())
     all_steps = len(context.tables["steps"])
@@ -79,6 +85,8 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
             "reads_that_ran_a_graph": executing,
             "graphs_run": int(rows["executions"].fillna(0).sum()),
             "steps": steps,
+            "waited_s": waited_s,
+            "device_idle_s": idle_s,
         },
     )
 
@@ -92,10 +100,17 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int) -> 
         f" {numbers.plural(len(rows), 'read')}{often}, waiting {numbers.duration(cost_s)}"
         f" ({context.percent_of_wall(cost_s)} of wall)"
     )
-    if not executing:
+    if executing:
+        who = "each" if executing == len(rows) else numbers.count(executing)
+        text += f"; {who} of them first had to run part of the pending graph"
+    idle_s = _idle_s(rows)
+    if not idle_s:
         return text + "."
-    who = "each" if executing == len(rows) else numbers.count(executing)
-    return f"{text}; {who} of them first had to run part of the pending graph."
+    return (
+        f"{text}. Nothing was queued behind them: the device then stood idle for"
+        f" {numbers.duration(idle_s, inferred=True)} ({context.percent_of_wall(idle_s)} of wall) while the host"
+        " went on."
+    )
 
 
 def _advice(place: Place, executing: int) -> str:
