@@ -31,7 +31,7 @@ class ThreadSpans:
     read_transfer: Spans = NO_SPANS
     """Moves from the device: they wait while it is busy, and move after that."""
     plain_reads: Spans = NO_SPANS
-    """Value reads that ran no graph: while the device is busy, they wait for it."""
+    """Value reads that ran no graph: they wait while the device is busy, and move the value after that."""
     checkpoint: Spans = NO_SPANS
     gc: Spans = NO_SPANS
     outside: Spans = NO_SPANS
@@ -142,11 +142,10 @@ def clipped_executions(executions: Spans) -> Nanoseconds:
 
 
 def _states(axis: Axis, spans: ThreadSpans, blocked: Spans, busy: Mask) -> NDArray[np.int8]:
-    reading = axis.covered(spans.read_transfer)
-    waiting = axis.covered(joined((spans.read_transfer, spans.plain_reads))) & busy
+    reading = axis.covered(joined((spans.read_transfer, spans.plain_reads)))
     layers = {
         HostState.COMPILE: axis.covered(spans.compile),
-        HostState.DEVICE_WAIT: axis.covered(joined((spans.device_wait, blocked))) | waiting,
+        HostState.DEVICE_WAIT: axis.covered(joined((spans.device_wait, blocked))) | (reading & busy),
         HostState.INPUT_WAIT: axis.covered(spans.input_wait),
         HostState.TRANSFER: axis.covered(spans.transfer) | reading,
         HostState.CHECKPOINT: axis.covered(spans.checkpoint),

@@ -55,6 +55,7 @@ def state_at(instant: int, spans: ThreadSpans) -> HostState:
         (spans.input_wait, HostState.INPUT_WAIT),
         (spans.transfer, HostState.TRANSFER),
         (spans.read_transfer, HostState.TRANSFER),
+        (spans.plain_reads, HostState.TRANSFER),
         (spans.checkpoint, HostState.CHECKPOINT),
         (spans.gc, HostState.GC),
     ):
