@@ -16,8 +16,12 @@ from pathlib import Path
 import pandas as pd
 
 from xla_insight.analysis import analyze, graph_table, load_tables, step_table
+from xla_insight.analysis.idle_causes import Opener, openers, worst_gaps
+from xla_insight.analysis.periods import warm_up_and_steady
+from xla_insight.analysis.tables import RunTables
+from xla_insight.analysis.timeline import Timeline
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
-from xla_insight.facts.report import Report
+from xla_insight.facts.report import IdleGap, Period, Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
 from xla_insight.store.reader import open_run
 
@@ -44,6 +48,39 @@ class ProcessLabel:
     label: str
 
 
+class Timelines:
+    """Time of each process: its timeline and what is idle in it, worked out when it is first looked at."""
+
+    def __init__(self, tables: RunTables) -> None:
+        self.tables = tables
+        self._built: dict[int, Timeline] = {}
+        self._openers: dict[int, tuple[Opener, ...]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, process: int) -> Timeline:
+        """The timeline of a process."""
+        with self._lock:
+            if process not in self._built:
+                self._built[process] = Timeline(self.tables, process)
+            return self._built[process]
+
+    def periods(self, process: int) -> tuple[Period | None, Period | None]:
+        """Warm-up and steady state of a process."""
+        found = next(entry for entry in self.tables.processes if entry.index == process)
+        return warm_up_and_steady(self.tables, found)
+
+    def openers(self, process: int) -> tuple[Opener, ...]:
+        """What leaves the device of a process idle, most first."""
+        with self._lock:
+            if process not in self._openers:
+                self._openers[process] = openers(self.tables, process)
+            return self._openers[process]
+
+    def worst_gaps(self, process: int, count: int) -> tuple[IdleGap, ...]:
+        """The longest idle gaps of a process."""
+        return worst_gaps(self.tables, process, count)
+
+
 @dataclass(frozen=True, slots=True)
 class RunView:
     """What pages know about one run, at one moment. Frames are shared between requests and must not be changed."""
@@ -64,6 +101,7 @@ class RunView:
     problems: tuple[str, ...]
     exceptions: tuple[str, ...]
     """What ended the training, as type and message, where an exception did."""
+    timelines: Timelines
 
     def process(self, wanted: int | None) -> int | None:
         """The process to show: the wanted one when it has steps, else the first that has; None when none has."""
@@ -190,6 +228,7 @@ def read_run(entry: RunEntry) -> RunView:
             names=rank_graphs(steps),
             problems=tuple(run.problems),
             exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
+            timelines=Timelines(tables),
         )
 
 

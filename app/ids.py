@@ -9,6 +9,8 @@ class Route(StrEnum):
     """Paths of pages."""
 
     OVERVIEW = "/"
+    TIMELINE = "/timeline"
+    IDLE = "/idle"
     GRAPHS = "/graphs"
 
 
@@ -21,6 +23,8 @@ class Parameter(StrEnum):
     GRAPH = "graph"
     SORT = "sort"
     FILTER = "filter"
+    TIME = "time"
+    GAP = "gap"
 
 
 class Shell(StrEnum):
@@ -66,6 +70,28 @@ class Overview(StrEnum):
 
     HEAD = "overview-head"
     COSTS = "overview-costs"
+
+
+class Timeline(StrEnum):
+    """Components of the page Timeline."""
+
+    HEAD = "timeline-head"
+    FIGURE = "timeline-figure"
+    LEGEND = "timeline-legend"
+    OUT = "timeline-out"
+    WHOLE = "timeline-whole"
+    EARLIER = "timeline-earlier"
+    LATER = "timeline-later"
+    DETAIL = "timeline-detail"
+
+
+class Idle(StrEnum):
+    """Components of the page Idle."""
+
+    HEAD = "idle-head"
+    FIGURE = "idle-figure"
+    LEGEND = "idle-legend"
+    TABLES = "idle-tables"
 
 
 class Graphs(StrEnum):

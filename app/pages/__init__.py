@@ -4,7 +4,9 @@ Owns the list of pages; navigation shows exactly these, in this order.
 """
 
 from .graphs import PAGE as GRAPHS
+from .idle import PAGE as IDLE
 from .overview import PAGE as OVERVIEW
 from .page import Page
+from .timeline import PAGE as TIMELINE
 
-PAGES: tuple[Page, ...] = (OVERVIEW, GRAPHS)
+PAGES: tuple[Page, ...] = (OVERVIEW, TIMELINE, IDLE, GRAPHS)

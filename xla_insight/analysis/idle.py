@@ -61,9 +61,13 @@ class Gaps:
 
     def longest_within(self, begin_ns: int, end_ns: int) -> int | None:
         """The longest of the gaps that share an instant with a stretch of time, or None."""
+        inside = self.within(begin_ns, end_ns)
+        return None if inside.start >= inside.stop else inside.start + int(np.argmax(self.lengths[inside]))
+
+    def within(self, begin_ns: int, end_ns: int) -> slice:
+        """The gaps that share an instant with a stretch of time."""
         first = int(np.searchsorted(self.ends, begin_ns, side="right"))
-        last = int(np.searchsorted(self.starts, end_ns, side="left"))
-        return None if first >= last else first + int(np.argmax(self.lengths[first:last]))
+        return slice(first, max(first, int(np.searchsorted(self.starts, end_ns, side="left"))))
 
 
 NO_GAPS = Gaps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, len(STATES)), np.int64))

@@ -20,7 +20,7 @@ from xla_insight.facts.report import HostState, IdleGap
 
 WORDS = {
     HostState.COMPILE: "the host compiled a graph",
-    HostState.DEVICE_WAIT: "the host waited for the device, which was done or not yet told to start",
+    HostState.DEVICE_WAIT: "the host waited for a device that was done, or not yet told to start,",
     HostState.INPUT_WAIT: "the host waited for the next batch",
     HostState.TRANSFER: "the host moved tensors",
     HostState.CHECKPOINT: "the host saved a checkpoint",
@@ -28,6 +28,7 @@ WORDS = {
     HostState.TRACE: "the host ran Python and traced",
     HostState.OUTSIDE: "the host worked outside the framework",
 }
+_HIDEABLE_COLUMNS = [STATES.index(state) for state in HIDEABLE]
 _SPAN_KINDS = {
     HostState.COMPILE: "compile",
     HostState.INPUT_WAIT: "input_wait",
@@ -48,7 +49,15 @@ class GapPlaces:
 
 
 def gap_places(tables: RunTables, process: int) -> GapPlaces:
-    """All gaps of a process and what opened each."""
+    """All gaps of a process and what opened each; remembered with the tables."""
+    key = ("gaps", process)
+    if key not in tables.accounts:
+        tables.accounts[key] = _gap_places(tables, process)
+    found: GapPlaces = tables.accounts[key]
+    return found
+
+
+def _gap_places(tables: RunTables, process: int) -> GapPlaces:
     gaps = process_account(tables, process).gaps
     frame = tables.of("spans", process)
     own = (frame["thread"] == 0).to_numpy(dtype=np.bool_) & frame["kind"].isin(OPENING_KINDS).to_numpy(dtype=np.bool_)
@@ -114,7 +123,11 @@ def _cause_place(
         frame = tables.of("spans", process)
         rows = frame[(frame["kind"] == kind).to_numpy(dtype=np.bool_)]
         found = busiest_row(rows, *stretch)
-        place = NOWHERE if found is None else tables.place(process, rows.iloc[found]["site"])
+        return NOWHERE if found is None else tables.place(process, rows.iloc[found]["site"])
+    executions = tables.of("executions", process)
+    next_one = int(np.searchsorted(executions["time_ns"].to_numpy(dtype=np.int64), stretch[1]))
+    if next_one < len(executions) and int(executions["time_ns"].iloc[next_one]) == stretch[1]:
+        place = tables.place(process, executions["site"].iloc[next_one])
         if place.site is not None:
             return place
     before = int(np.searchsorted(cuts["time_ns"].to_numpy(dtype=np.int64), stretch[1], side="left")) - 1
@@ -158,9 +171,38 @@ def opened_idle(tables: RunTables, process: int) -> pd.DataFrame:
     places = gap_places(tables, process)
     held = places.opened != NOT_OPENED
     cuts = places.cuts.iloc[places.opened[held]]
-    hideable = places.gaps.by_state[:, [STATES.index(state) for state in HIDEABLE]].sum(axis=1)
+    hideable = places.gaps.by_state[:, _HIDEABLE_COLUMNS].sum(axis=1)
     idle = {"idle_ns": places.gaps.lengths[held], "hideable_ns": hideable[held]}
     return cuts[["kind", "site", "time_ns"]].assign(**idle)
+
+
+@dataclass(frozen=True, slots=True)
+class Opener:
+    """A place in the code that left the device without work. ``kind``: `read`, `sync`, or None for all gaps that began
+    while the training thread was not blocked. ``hideable_s``: the part that could have been done while it was busy."""
+
+    kind: str | None
+    place: Place
+    gaps: int
+    idle_s: float
+    hideable_s: float
+
+
+def openers(tables: RunTables, process: int) -> tuple[Opener, ...]:
+    """Who left the device without work for how long, most first."""
+    opened = opened_idle(tables, process)
+    by_place: dict[tuple[str, Place], list[int]] = {}
+    for (kind, site), rows in opened.groupby(["kind", "site"], observed=True, dropna=False):
+        sums = by_place.setdefault((str(kind), tables.place(process, site)), [0, 0, 0])
+        for index, value in enumerate((len(rows), int(rows["idle_ns"].sum()), int(rows["hideable_ns"].sum()))):
+            sums[index] += value
+    found = [Opener(kind, place, n, idle / 1e9, hide / 1e9) for (kind, place), (n, idle, hide) in by_place.items()]
+    gaps = process_account(tables, process).gaps
+    rest = int(gaps.lengths.sum()) - int(opened["idle_ns"].sum())
+    if rest:
+        hideable = int(gaps.by_state[:, _HIDEABLE_COLUMNS].sum()) - int(opened["hideable_ns"].sum())
+        found.append(Opener(None, NOWHERE, len(gaps) - len(opened), rest / 1e9, hideable / 1e9))
+    return tuple(sorted(found, key=lambda opener: -opener.idle_s))
 
 
 def idle_table(tables: RunTables) -> pd.DataFrame:

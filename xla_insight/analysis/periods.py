@@ -9,11 +9,15 @@ import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.accounting import STATES, Account
+from xla_insight.analysis.idle_causes import WORDS
 from xla_insight.analysis.intervals import Mask
 from xla_insight.analysis.tables import Process, RunTables, integers
 from xla_insight.analysis.time_account import overlap_pct, process_account
+from xla_insight.facts import numbers
 from xla_insight.facts.report import HostState, Period
 
+BUSY_SHARE = 0.9
+_WHEN = {"warm_up": "While warming up", "steady": "After warm-up", "rank": "Over all steps"}
 LONGEST_WARM_UP_SHARE = 0.1
 SHORTEST_WARM_UP = 3
 
@@ -54,6 +58,22 @@ def rank_periods(tables: RunTables) -> tuple[Period, ...]:
         if period is not None:
             found.append(period)
     return tuple(sorted(found, key=lambda period: (period.rank, period.process)))
+
+
+def period_sentence(period: Period) -> str:
+    """What the device waits for in some steps, as a person would say it."""
+    if period.device_busy_s is None:
+        return "When the device was busy is not known: no execution times were recorded."
+    if period.device_busy_s >= BUSY_SHARE * period.wall_s:
+        busy = numbers.share(period.device_busy_s, period.wall_s, inferred=True)
+        return f"{_WHEN[period.name]} the device is busy {busy} of the time: it is the limit, as it should be."
+    idle = numbers.share(period.wall_s - period.device_busy_s, period.wall_s, inferred=True)
+    state, seconds_idle = max(period.device_idle_by_host_state.items(), key=lambda item: item[1])
+    most = numbers.share(seconds_idle, period.wall_s, inferred=True)
+    return (
+        f"{_WHEN[period.name]} the device has nothing to run for {idle} of the time;"
+        f" for {most}, {WORDS[HostState(state)]}."
+    )
 
 
 def _period(name: str, tables: RunTables, process: Process, chosen: Mask) -> Period | None:

@@ -78,8 +78,8 @@ class RunTables:
     frames: Mapping[str, pd.DataFrame]
     processes: tuple[Process, ...]
     places: Mapping[tuple[int, int], Place] = field(default_factory=dict)
-    accounts: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What ``time_account`` has worked out, by process: several tables and rules start from it."""
+    accounts: dict[tuple[str, int], Any] = field(default_factory=dict, compare=False, repr=False)
+    """What ``time_account`` and ``idle_causes`` have worked out, by process: several tables and rules start from it."""
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.frames[name]

@@ -39,9 +39,10 @@ NOTHING = Account(np.zeros((0, len(STATES)), np.int64), None, None)
 
 def process_account(tables: RunTables, process: int) -> ProcessAccount:
     """The account of a process; remembered with the tables."""
-    found = tables.accounts.get(process)
-    if not isinstance(found, ProcessAccount):
-        found = tables.accounts[process] = _build(tables, process)
+    key = ("account", process)
+    if key not in tables.accounts:
+        tables.accounts[key] = _build(tables, process)
+    found: ProcessAccount = tables.accounts[key]
     return found
 
 
