@@ -32,6 +32,8 @@ from .page import Page
 _CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
 _LISTED_GAPS = 5
 _SHOWN_FRAMES = 12
+_STEP_PX = 40
+"""The least pixels a step needs to be marked apart from the next."""
 _LEAST_NS = 20
 """The narrowest view: a drag that selects less is a click."""
 _BUTTONS = (
@@ -155,7 +157,7 @@ def content(selected: Shown, address: Address, screen: dict[str, Any]) -> tuple[
     canvas = strip.canvas_for(screen)
     index = None if address.gap is None else timeline.gaps.at(address.gap)
     gap = None if index is None else timeline.gap(index)
-    view = timeline.view(begin, end, canvas.columns)
+    view = timeline.view(begin, end, canvas.columns, max(3, canvas.columns // _STEP_PX))
     figure = timeline_figure(view, timeline.begin_ns, selected.view.names, canvas, gap)
     totals = timeline.totals(begin, end)
     detail = _overview_of_gaps(timeline, address, (begin, end)) if gap is None or index is None else None

@@ -26,6 +26,7 @@ _LEAST_MARK = 0.3
 """The least height of a column in which something happened, however short: what is there is seen."""
 _HOVERED_STATES = 3
 _TICK_PX = 120
+_STEP_LABEL_PX = 44
 
 
 def plot_px() -> int:
@@ -59,7 +60,7 @@ def timeline_figure(
     tints = {"read": chosen.ink, "compile": chosen.host[HostState.COMPILE], "transfer": chosen.host[HostState.TRANSFER]}
     for kind, tint in tints.items():
         _marks(figure, x, view, (kind, tint))
-    _step_lines(figure, view, origin_ns, chosen)
+    _step_lines(figure, view, origin_ns, canvas)
     if marked is not None:
         _outline(figure, marked, origin_ns, chosen)
     _probe(figure, x, view, origin_ns)
@@ -121,7 +122,7 @@ def _figure(view: TimelineView, origin_ns: int, canvas: Canvas) -> go.Figure:
         )
     )
     for name, (low, high) in _domains().items():
-        word = {"steps": "step", "host": "host", "device": "device"}.get(name) or ROW_WORDS[name]
+        word = {"steps": "step", "read": "reads"}.get(name) or ROW_WORDS.get(name, name)
         _label(figure, canvas, word, (low + high) / 2)
         if name != "steps":
             line = {"color": chosen.hairline, "width": 1}
@@ -201,12 +202,17 @@ def _marks(figure: go.Figure, x: Shares, view: TimelineView, look: tuple[str, st
     )
 
 
-def _step_lines(figure: go.Figure, view: TimelineView, origin_ns: int, chosen: Colours) -> None:
+def _step_lines(figure: go.Figure, view: TimelineView, origin_ns: int, canvas: Canvas) -> None:
     """A line where each step begins, and its number where there is room for it."""
-    for number, start in view.steps:
+    chosen = colours(canvas.scheme)
+    room = (view.end_ns - view.begin_ns) * _STEP_LABEL_PX / canvas.columns
+    starts = [start for _, start in view.steps] + [view.end_ns]
+    for index, (number, start) in enumerate(view.steps):
         at = start - origin_ns
         line = {"color": chosen.muted, "width": 1, "dash": "dot"}
         figure.add_shape(type="line", xref="x", yref="paper", x0=at, x1=at, y0=0, y1=1, line=line)
+        if starts[index + 1] - start < room:
+            continue
         figure.add_annotation(
             text=numbers.count(number),
             x=at,
