@@ -115,8 +115,15 @@ def test_a_folder_that_is_gone_says_so(tmp_path: Path) -> None:
         find_run(tmp_path / "nothing", "a")
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"started_unix_ns": 1e999}', '{"started_unix_ns": NaN}',
-                                  '{"started_unix_ns": 1' + "0" * 400 + "}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 200_000,
+        '{"started_unix_ns": 1e999}',
+        '{"started_unix_ns": NaN}',
+        '{"started_unix_ns": 1' + "0" * 400 + "}",
+    ],
+)
 def test_a_hostile_run_file_spoils_no_listing(tmp_path: Path, text: str) -> None:
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "run.json").write_text(text)

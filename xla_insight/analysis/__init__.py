@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from xla_insight.analysis.data_facts import data_facts
 from xla_insight.analysis.findings import Context, all_findings
 from xla_insight.analysis.graph_table import build_graph_table
+from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
 from xla_insight.analysis.recompiles.entries import recompile_entries
-from xla_insight.analysis.recompiles.history import build_history
 from xla_insight.analysis.step_table import build_step_table
 from xla_insight.analysis.tables import Process, RunTables, load_tables
 from xla_insight.analysis.time_facts import time_facts
@@ -44,8 +44,11 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
     main = tables.main_process()
     graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
     facts = _run_facts(opened, tables, main)
-    recompiles = recompile_entries(build_history(tables), graphs.compiles, time.wall_s * facts.processes)
-    findings = all_findings(Context(tables, graphs, steps, time, main))
+    library = GraphLibrary(tables.hlo)
+    history, explained = explained_compiles(tables, library)
+    wall_s = time.wall_s * facts.processes
+    recompiles = recompile_entries(explained, history, tables, graphs.compiles, wall_s)
+    findings = all_findings(Context(tables, graphs, steps, time, main, explained, library))
     return Report(
         run=facts,
         steps=steps,

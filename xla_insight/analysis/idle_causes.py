@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.idle import NOT_OPENED, OPENING_KINDS, Gaps, busiest_row, opened_by
 from xla_insight.analysis.tables import NOWHERE, Place, RunTables
-from xla_insight.analysis.time_account import HIDEABLE, process_account
+from xla_insight.analysis.time_account import process_account
 from xla_insight.facts import numbers
 from xla_insight.facts.report import HostState, IdleGap
 
@@ -28,7 +28,8 @@ WORDS = {
     HostState.TRACE: "the host ran Python and traced",
     HostState.OUTSIDE: "the host worked outside the framework",
 }
-_HIDEABLE_COLUMNS = [STATES.index(state) for state in HIDEABLE]
+_NOT_HIDEABLE = (HostState.COMPILE, HostState.DEVICE_WAIT, HostState.OUTSIDE)
+_HIDEABLE_COLUMNS = [number for number, state in enumerate(STATES) if state not in _NOT_HIDEABLE]
 _SPAN_KINDS = {
     HostState.COMPILE: "compile",
     HostState.INPUT_WAIT: "input_wait",

@@ -7,7 +7,7 @@ on the plain frames of `RunTables`, so that a rule can be tested on frames made 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,15 @@ QUERIES = {
     " group by process, name order by process, name",
     "inputs": "select process, min(time_ns) as first_ns, max(time_ns) as last_ns from inputs group by process",
     "graphs": "select graph, inputs, outputs, executions from graphs",
+    "ran": "select process, graph, trigger, site, count(*) as executions, min(time_ns) as first_ns from executions"
+    " where graph is not null group by process, graph, trigger, site order by process, first_ns",
+    "uploads": "select process, time_ns, name, dims::varchar as dims, dtype, site, maker from inputs"
+    " order by process, time_ns",
+    "stale": "select process, step, time_ns, optimizer, parameters, site from stale_optimizers"
+    " order by process, time_ns",
+    "scalar_reads": "select process, time_ns, scalar from reads where scalar is not null order by process, time_ns",
+    "data_operations": "select process, time_ns, name, delta from counters where starts_with(name, 'aten::')"
+    " and name <> 'aten::_local_scalar_dense' order by process, time_ns",
     "sites": "select process, site, file, line, function, user_file, user_line, user_function, source, user_source,"
     " stack from sites",
     "loader_errors": "select process, step, time_ns, exception, message, site from loader_errors"
@@ -78,6 +87,10 @@ class RunTables:
     frames: Mapping[str, pd.DataFrame]
     processes: tuple[Process, ...]
     places: Mapping[tuple[int, int], Place] = field(default_factory=dict)
+    hlo: Callable[[str], bytes | None] = lambda graph: None
+    """The serialized module of a graph, None when it was not kept."""
+    snippet: Callable[[str, int], list[tuple[int, str]]] = lambda file, line: []
+    """Source lines around a place, as recorded."""
     accounts: dict[tuple[str, int], Any] = field(default_factory=dict, compare=False, repr=False)
     """What ``time_account`` and ``idle_causes`` have worked out, by process: several tables and rules start from it."""
 
@@ -117,7 +130,7 @@ def load_tables(run: Run) -> RunTables:
     """Load what the analysis needs from an open run."""
     frames = {name: run.sql(query, categories=True) for name, query in QUERIES.items()}
     processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.ended, p.facts) for p in run.processes)
-    return RunTables(frames, processes, _places(frames["sites"]))
+    return RunTables(frames, processes, _places(frames["sites"]), run.hlo, run.snippet)
 
 
 def spans_of(frame: pd.DataFrame) -> Spans:

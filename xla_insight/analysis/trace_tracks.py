@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -117,7 +117,7 @@ def _all_tracks(tables: RunTables, process: Process) -> Iterator[TraceTrack]:
 def _only(tables: RunTables, process: Process) -> RunTables:
     """The same tables, with the steps of one process."""
     frames = {**tables.frames, "steps": tables.of("steps", process.index)}
-    return RunTables(frames, tables.processes, tables.places, tables.accounts)
+    return replace(tables, frames=frames)
 
 
 def _ns(frame: pd.DataFrame, column: str) -> Nanoseconds:

@@ -43,7 +43,7 @@ class Kind(StrEnum):
     """A step mark: the END of a step. name: `StepSource`; value: the step number (from 0) that ended."""
     INPUT = "input"
     """A batch tensor on its way to the device. name: its key (`input_ids`) when known; dims: its dimensions;
-    detail: dtype (`int64`); site: the line that uploaded it."""
+    detail: dtype (`int64`); site: the line that uploaded it; value: the site of the function that made the batch."""
     COUNTER = "counter"
     """name: counter; value: increase since the previous event of that name; duration: its increase as a time, ns."""
     GRAPH = "graph"
@@ -52,6 +52,12 @@ class Kind(StrEnum):
     SITE = "site"
     """A call stack, once. site: its id; name: JSON {"site": [file, line, function], "user_site": [...] or null,
     "stack": [[file, line, function], ...] innermost first, "source": text of the site's line, "user_source": ...}."""
+    STALE = "stale"
+    """An optimizer still holds parameters that its module has no longer. time, site: when and where the module's
+    parameters were replaced; name: class of the optimizer; value: how many it holds."""
+    SOURCE = "source"
+    """Lines of source code as they were while the program ran. name: file; dims: [number of the first line];
+    detail: the lines, joined by newlines."""
     THREAD = "thread"
     """thread: its index; name: its name. Index 0 is the thread that started recording (the training thread)."""
     CLOCK = "clock"
@@ -63,7 +69,7 @@ class Kind(StrEnum):
     FAULT = "fault"
     """An error of the recorder itself. name: where; value: how many since the last; detail: text of one."""
     LOST = "lost"
-    """Data that was not kept. name: what (`events`, `samples`, `blocks`); value: how many; detail: why."""
+    """Data that was not kept. name: what (`events`, `samples`, `blocks`, `graphs`); value: how many; detail: why."""
 
 
 class Trigger(StrEnum):

@@ -7,6 +7,7 @@ tilde before what was inferred. Owns the wording of a value; leaves sentences to
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from xla_insight.facts.report import Site
 
@@ -94,6 +95,11 @@ def percent(value: float | None, *, inferred: bool = False) -> str:
 def plural(number: int, noun: str, many: str | None = None) -> str:
     """``1 read``, ``412 reads``; ``many`` for nouns that do not take an s."""
     return f"{count(number)} {noun if number == 1 else many or noun + 's'}"
+
+
+def listed(words: Sequence[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def short_hash(graph: str | None, digits: int = 6) -> str:

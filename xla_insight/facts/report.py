@@ -93,6 +93,17 @@ class GraphFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Member:
+    """One compile of an entry, and the earlier graph it was compared with (None: there is none)."""
+
+    graph: str | None
+    step: int | None
+    process: int
+    compile_s: float | None
+    against: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Recompile:
     """Compiles of one cause at one place. Expected ones are listed too: counts add up to ``GraphFacts.compiles``."""
 
@@ -108,7 +119,10 @@ class Recompile:
     summary: str
     advice: str
     root: dict[str, Any] = field(default_factory=dict)
+    """The earliest difference of the example that the sentence gives, see `xla_insight.analysis.recompiles.entries`;
+    empty when there is none."""
     graphs: tuple[str, ...] = ()
+    members: tuple[Member, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

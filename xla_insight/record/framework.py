@@ -24,6 +24,9 @@ class Writer(Protocol):
     def flush(self) -> None:
         """Write what was appended to disk."""
 
+    def write_graph(self, graph: str, content: bytes) -> int | None:
+        """Store the HLO of a graph, compressed; its size on disk, None when it could not be written."""
+
     def touch(self) -> None:
         """Show readers that this process is alive although there is nothing to write."""
 
@@ -53,6 +56,10 @@ class Framework:
     tracing_metric: str
     transfer_metrics: Mapping[str, str]
     bytes_metrics: Mapping[str, str]
+    session: Callable[[], bytes]
+    """Opens and closes a profiler session: an XSpace with the optimized HLO of every live program."""
+    lines: Callable[[bool], object]
+    """Switches source lines in graphs on or off; changes no graph's key."""
     ignored_counters: tuple[str, ...]
     """Prefixes of counters that move with every operation and say nothing here."""
 

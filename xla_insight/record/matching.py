@@ -12,13 +12,14 @@ sample is left to ``pairing``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from xla_insight.facts.events import CacheOutcome, Event, Kind, Trigger
 from xla_insight.record import blocks
 from xla_insight.record.blocks import Block
+from xla_insight.record.modules import Module, assign
 from xla_insight.record.pairing import SLACK_NS, Cut, Pairing, Span
 from xla_insight.record.stacks import Place
 
@@ -74,12 +75,31 @@ class _Owner:
     cut_ns: int | None
 
 
-class Matcher:
-    """Feed it in order; it hands events to ``emit``. ``intern`` turns printed frames into a site id."""
+class _News(NamedTuple):
+    """What appeared between two checkpoints."""
 
-    def __init__(self, emit: Callable[[Event], None], intern: Callable[[list[Place]], int]) -> None:
+    written: list[Block]
+    modules: Sequence[Module]
+
+
+class Matcher:
+    """Feed it in order; it hands events to ``emit`` and captured graphs to ``keep``, under the id of the graph.
+    ``compiled`` hears of each compile in order, with its block when there is one.
+
+    ``intern`` turns printed frames into a site id.
+    """
+
+    def __init__(
+        self,
+        emit: Callable[[Event], None],
+        intern: Callable[[list[Place]], int],
+        keep: Callable[[str, Module], None],
+        compiled: Callable[[Block | None], None] = lambda block: None,
+    ) -> None:
         self._emit = emit
         self._intern = intern
+        self._keep = keep
+        self._compiled = compiled
         self._open: dict[int, list[_Open]] = {}
         self._previous: Checkpoint | None = None
         self._compiles: deque[Span] = deque()
@@ -115,8 +135,8 @@ class Matcher:
         if self._previous is not None:
             self._previous = self._previous._replace(hits=0, misses=0)
 
-    def checkpoint(self, now: Checkpoint, written: list[Block]) -> None:
-        """Account for what ran since the previous checkpoint; ``written`` are the blocks of that time."""
+    def checkpoint(self, now: Checkpoint, written: list[Block], modules: Sequence[Module] = ()) -> None:
+        """Account for what ran since the previous checkpoint: the blocks written and modules captured in that time."""
         previous = self._previous or now
         self._previous = now
         stack = self._open.setdefault(now.thread, [])
@@ -124,7 +144,7 @@ class Matcher:
         hits = max(0, now.hits - previous.hits)
         misses = max(0, now.misses - previous.misses)
         if hits or misses or written:
-            cuts, compiled = self._interval(previous, now, written, (hits, misses))
+            cuts, compiled = self._interval(previous, now, _News(written, modules), (hits, misses))
             if enclosing is not None:
                 enclosing.executed += len(cuts)
                 enclosing.compiled += compiled
@@ -178,8 +198,9 @@ class Matcher:
         return _Owner(None, None, None)
 
     def _interval(
-        self, previous: Checkpoint, now: Checkpoint, written: list[Block], counts: tuple[int, int]
+        self, previous: Checkpoint, now: Checkpoint, news: _News, counts: tuple[int, int]
     ) -> tuple[list[Cut], int]:
+        written = news.written
         owner = self._owner(previous, now)
         self.blocks_seen += len(written)
         spans = self._compile_spans(previous.time_ns, now.time_ns)
@@ -199,9 +220,20 @@ class Matcher:
                 fresh.remove(cut.graph)
                 cut.outcome = CacheOutcome.COMPILE
         self._blockless(cuts, len(compile_blocks), owner, previous, now, (*counts, len(spans)))
-        compiled = self._emit_compiles(compile_blocks, cuts, spans, owner, now)
+        self._emit_compiles(compile_blocks, cuts, spans, owner, self._give_modules(compile_blocks, spans, news.modules))
         self._pairing.cuts.extend(cuts)
-        return cuts, compiled
+        return cuts, len(spans)
+
+    def _give_modules(self, blocks_: list[Block], spans: list[Span], modules: Sequence[Module]) -> list[Module]:
+        """Keep the modules of graphs with a name; those left over belong to compiles without one."""
+        if not modules or not spans:
+            return []
+        given, left = assign(blocks_, modules)
+        for index, module in given.items():
+            graph = blocks_[index].graph
+            if graph is not None:
+                self._keep(graph, module)
+        return left
 
     def _cut(self, block: Block, owner: _Owner, previous: Checkpoint, now: Checkpoint) -> Cut:
         trigger = owner.trigger or _trigger_of(block.sentence)
@@ -266,8 +298,8 @@ class Matcher:
         return found
 
     def _emit_compiles(
-        self, compile_blocks: list[Block], cuts: list[Cut], spans: list[Span], owner: _Owner, now: Checkpoint
-    ) -> int:
+        self, compile_blocks: list[Block], cuts: list[Cut], spans: list[Span], owner: _Owner, unnamed: list[Module]
+    ) -> None:
         waiting = deque(spans)
         for block in compile_blocks:
             cut = next((c for c in cuts if c.graph == block.graph and c.outcome is CacheOutcome.COMPILE), None)
@@ -282,6 +314,7 @@ class Matcher:
             if cut is not None and cut.forced and cut.cut_ns is None:
                 cut.cut_ns = span.start_ns
             trigger = cut.trigger if cut else owner.trigger or _trigger_of(block.sentence)
+            self._compiled(block)
             self._emit_compile(span, block.graph, trigger, site, block.sentence, cut.cut_ns if cut else owner.cut_ns)
         hidden = [cut for cut in cuts if cut.graph is None and cut.outcome is CacheOutcome.COMPILE]
         while waiting:
@@ -291,8 +324,17 @@ class Matcher:
                 owned.cut_ns = span.start_ns
             trigger = owned.trigger if owned else owner.trigger or self.default_trigger
             sentence = "no Python frame (autograd thread)" if trigger is Trigger.AUTOGRAD else ""
-            self._emit_compile(span, None, trigger, owner.site, sentence, owned.cut_ns if owned else owner.cut_ns)
-        return len(spans)
+            graph = self._unnamed(unnamed, trigger)
+            self._compiled(None)
+            self._emit_compile(span, graph, trigger, owner.site, sentence, owned.cut_ns if owned else owner.cut_ns)
+
+    def _unnamed(self, modules: list[Module], trigger: Trigger) -> str | None:
+        """The id of the next graph without a name. Operations that run one by one are no graphs to compare."""
+        if not modules or Trigger.EAGER in (trigger, self.default_trigger):
+            return None
+        module = modules.pop(0)
+        self._keep(module.unnamed_id, module)
+        return module.unnamed_id
 
     def _emit_compile(
         self, span: Span, graph: str | None, trigger: Trigger, site: int | None, sentence: str, cut_ns: int | None

@@ -26,6 +26,7 @@ from xla_insight.facts.events import Event, Kind, StepSource
 from xla_insight.record import torch_xla as framework
 from xla_insight.record import transformers_hooks
 from xla_insight.record.faults import Faults
+from xla_insight.record.graph_keeper import DEFAULT_LIMIT_BYTES
 from xla_insight.record.imports import ImportWatch
 from xla_insight.record.patches import Patches
 
@@ -36,6 +37,7 @@ LEVELS = ("light",)
 RUN_VARIABLE = "XLA_INSIGHT_RUN"
 GROUP_VARIABLE = "XLA_INSIGHT_GROUP"
 LEVEL_VARIABLE = "XLA_INSIGHT_LEVEL"
+GRAPH_BYTES_VARIABLE = "XLA_INSIGHT_MAX_GRAPH_BYTES"
 MAX_NAMES = 1000
 
 
@@ -47,7 +49,9 @@ def say(text: str) -> None:
 def prepare() -> None:
     """Set what must be set before the runtime starts. Call it at the top of a script; safe to call at any time."""
     try:
-        framework.arrange_debug_settings()
+        settings = framework.arrange_settings()
+        if settings.dump is not None and Session.current is None:
+            settings.dump.leave()
     except Exception as error:
         say(f"preparing failed ({type(error).__name__}: {error}); training is not affected")
 
@@ -98,7 +102,7 @@ class Session:
 
     def _start(self, module: ModuleType) -> None:
         from xla_insight.record.dynamo import hide_recorder
-        from xla_insight.record.recorder import Recorder
+        from xla_insight.record.recorder import Capture, Recorder
         from xla_insight.record.torch_hooks import TorchHooks
 
         self._module = module
@@ -106,9 +110,14 @@ class Session:
         if not framework.is_tested(module):
             version = f"torch_xla {module.__version__}, made for {framework.TESTED_VERSION}"
             say(f"{version}: what cannot be recorded is counted as faults in the report")
-        settings = framework.arrange_debug_settings()
-        writer = self._writer(phase, settings.file is not None, settings.reason)
-        recorder = Recorder(framework.framework(module), settings.file, writer, self.faults)
+        settings = framework.arrange_settings()
+        if settings.dump is not None:
+            settings.dump.attend()
+        writer = self._writer(capabilities(phase, settings), settings.users_environment())
+        lines = not framework.lines_are_the_users()
+        sessions = settings.dump is None and settings.file is not None
+        capture = Capture(settings.file, settings.dump, sessions, lines, _max_graph_bytes())
+        recorder = Recorder(framework.framework(module), capture, writer, self.faults)
         self._hooks = TorchHooks(recorder, self._patches)
         self.faults.guard("hooks")(hide_recorder)()
         self.faults.guard("hooks")(self._hooks.install)()
@@ -126,11 +135,11 @@ class Session:
         if multiprocessing.parent_process() is not None:  # such a process may end without running atexit
             Finalize(None, self._at_exit, exitpriority=100)
 
-    def _writer(self, phase: str, described: bool, reason: str) -> Any:
-        self._capabilities = capabilities(phase, described, reason)
+    def _writer(self, found: dict[str, Any], environment: dict[str, str]) -> Any:
+        self._capabilities = found
         anchor_mono, anchor_wall = time.perf_counter_ns(), time.time_ns()
         facts = {
-            **framework.process_facts(os.environ),
+            **framework.process_facts(environment),
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "command": list(getattr(sys, "orig_argv", sys.argv)),
@@ -211,10 +220,12 @@ class Session:
         self._patches.restore()
         self._hooks.remove()
         recorder.stop(lambda: {"ended": how, **self._final_facts(recorder)})
-        settings = framework.arrange_debug_settings()
+        settings = framework.arrange_settings()
         settings.restore()
         if settings.file is not None:
             settings.file.stop()
+        if settings.dump is not None and how != "exit":
+            settings.dump.leave()
 
     def _final_facts(self, recorder: Recorder) -> dict[str, Any]:
         """What is known only at the end: the devices, and whether graphs were described as promised."""
@@ -235,15 +246,22 @@ class Session:
         Session.current = None
 
 
-def capabilities(phase: str, described: bool, reason: str) -> dict[str, Any]:
-    """What this recording can capture, for ``process.json`` and every surface."""
+def capabilities(phase: str, settings: Any) -> dict[str, Any]:
+    """What this recording can capture, for ``process.json`` and every surface.
+
+    ``graph_capture``: `compiles` (every graph as it was cut), `programs` (graphs after optimization), or False.
+    """
+    graph_capture: str | bool = "programs" if settings.file is not None else False
+    if settings.dump is not None:
+        graph_capture = "compiles"
     return {
         "phase": phase,
         "events": True,
-        "graph_hash": described,
-        "graph_hash_reason": reason,
+        "graph_hash": settings.file is not None,
+        "graph_hash_reason": settings.reason,
         "triggers": True,
-        "graph_capture": False,
+        "graph_capture": graph_capture,
+        "graph_capture_reason": settings.dump_reason,
         "device_time": "inferred",
     }
 
@@ -274,6 +292,13 @@ def _level(level: str | None) -> str:
         say(f"level {wanted!r} is not one of {', '.join(LEVELS)}; recording with level 'light'")
         return "light"
     return wanted
+
+
+def _max_graph_bytes() -> int:
+    text = os.environ.get(GRAPH_BYTES_VARIABLE, "")
+    if text and not text.isdigit():
+        say(f"{GRAPH_BYTES_VARIABLE} is {text!r} and no number of bytes; keeping {DEFAULT_LIMIT_BYTES} bytes of graphs")
+    return int(text) if text.isdigit() else DEFAULT_LIMIT_BYTES
 
 
 def start_from_environment(module: ModuleType) -> None:

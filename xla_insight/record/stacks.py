@@ -97,6 +97,12 @@ def describe(stack: list[Place]) -> str:
     )
 
 
+def named_places(description: str) -> list[tuple[str, int]]:
+    """(file, line) of the site and the user site of a text made by ``describe``."""
+    described = json.loads(description)
+    return [(place[0], place[1]) for key in ("site", "user_site") if (place := described[key])]
+
+
 def _place(code: CodeType, line: int) -> Place:
     file = code.co_filename
     return Place(file if file.startswith("<") else os.path.abspath(file), line, code.co_name)

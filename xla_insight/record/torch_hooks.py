@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from xla_insight.facts.events import Event, Kind
+from xla_insight.record.batches import Batches
+from xla_insight.record.parameters import ParameterWatch
 from xla_insight.record.patches import Patches
 from xla_insight.record.recorder import Recorder
 from xla_insight.record.stacks import Place, is_ours
@@ -49,6 +51,7 @@ class TorchHooks:
         self.patches = patches
         self._inside = threading.local()
         self._gc_begin_ns = 0
+        self.batches = Batches(recorder.stacks.intern_places)
         self._last_error = 0
         """Identity of the last loader error: it is seen once by each loop it passes, and must not be kept alive."""
 
@@ -64,6 +67,8 @@ class TorchHooks:
         self.patches.wrap(torch.Tensor, "to", self._to)
         for name in ("backward", "grad"):
             self.patches.wrap(torch.autograd, name, self._backward)
+        self.patches.wrap(torch.nn.Module, "_apply", self._apply)
+        self.parameters = ParameterWatch(self.recorder.span, torch.optim.Optimizer)
         self.patches.wrap(torch, "save", lambda original: self.timed(original, Kind.CHECKPOINT, "torch.save"))
         self.patches.wrap(dataloader._BaseDataLoaderIter, "__next__", self._next_batch)
         gc.callbacks.append(self._collected)
@@ -133,19 +138,22 @@ class TorchHooks:
                 return original(tensor, *args, **kwargs)
             result = original(tensor, *args, **kwargs)
             if result.is_xla and not isinstance(tensor, self._parameter):
-                self.uploaded(None, tensor, sys._getframe(1))
+                origin = self.batches.origin(tensor)
+                name, maker = origin if origin is not None else (None, None)
+                self.uploaded(name, tensor, sys._getframe(1), maker)
             return result
 
         return to
 
-    def uploaded(self, name: str | None, tensor: Any, frame: Any) -> None:
-        """A batch tensor goes to the device."""
+    def uploaded(self, name: str | None, tensor: Any, frame: Any, maker: int | None) -> None:
+        """A tensor goes to the device; ``name`` and ``maker`` as in ``batches.Origin``, None when it is of no batch."""
         recorder = self.recorder
         try:
             site = recorder.stacks.capture(frame)
             dtype = str(tensor.dtype).removeprefix("torch.")
-            now = time.perf_counter_ns()
-            recorder.span(Event(now, None, Kind.INPUT, site=site, name=name, dims=tuple(tensor.shape), detail=dtype))
+            now, dims = time.perf_counter_ns(), tuple(tensor.shape)
+            value = None if maker is None else float(maker)
+            recorder.span(Event(now, None, Kind.INPUT, site=site, name=name, value=value, dims=dims, detail=dtype))
         except Exception as error:
             recorder.faults.add(Kind.INPUT, error)
 
@@ -194,7 +202,9 @@ class TorchHooks:
                 return original(iterator)
             begin_ns = time.perf_counter_ns()
             try:
-                return original(iterator)
+                batch = original(iterator)
+                self._made(iterator, batch)
+                return batch
             except StopIteration:
                 raise
             except Exception as error:
@@ -205,6 +215,34 @@ class TorchHooks:
                     self.add_span(Kind.INPUT_WAIT, begin_ns, type(iterator).__name__.strip("_"), sys._getframe(1))
 
         return next_batch
+
+    def _made(self, iterator: Any, batch: Any) -> None:
+        try:
+            self.batches.made(getattr(iterator, "_collate_fn", None), batch)
+        except Exception as error:
+            self.recorder.faults.add(Kind.INPUT, error)
+
+    def _apply(self, original: Function) -> Function:
+        """A module is moved or cast, with all its parameters."""
+
+        def apply(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.recorder.active or self._is_compiling() or not self.parameters.entered():
+                return original(module, *args, **kwargs)
+            try:
+                before = list(module.parameters())
+                result = original(module, *args, **kwargs)
+                self._moved(module, before, sys._getframe(1))
+                return result
+            finally:
+                self.parameters.left()
+
+        return apply
+
+    def _moved(self, module: Any, before: list[Any], frame: Any) -> None:
+        try:
+            self.parameters.moved(module, before, self.recorder.stacks.capture(frame))
+        except Exception as error:
+            self.recorder.faults.add(Kind.STALE, error)
 
     def in_loader_thread(self) -> None:
         """Say that the calling thread feeds a loader: its time is not the training thread's wait."""

@@ -21,8 +21,9 @@ import pyarrow.compute as pc
 
 from xla_insight.errors import QueryError, RunFormatError
 from xla_insight.store.database import Lifetime, build_database
+from xla_insight.store.graph_files import FOLDER, MAX_MODULE_BYTES, decompress, graph_of
 from xla_insight.store.loading import Loaded, ProcessLog, load
-from xla_insight.store.run_files import RemoteFiles
+from xla_insight.store.run_files import RefusedError, RemoteFiles
 from xla_insight.store.views import TABLES
 
 LIVE_S = 15.0
@@ -121,6 +122,40 @@ class Run:
             return self.table(name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
+    @cached_property
+    def _graph_files(self) -> dict[str, str]:
+        """Graph -> the file that holds it, of the first process that has it."""
+        found: dict[str, str] = {}
+        for process in self.processes:
+            folder = f"{process.folder}/{FOLDER}"
+            for name in self._files.names(folder):
+                graph = graph_of(name)
+                if graph is not None:
+                    found.setdefault(graph, f"{folder}/{name}")
+        return found
+
+    def graph_hashes(self) -> frozenset[str]:
+        """The graphs whose HLO was kept."""
+        return frozenset(self._graph_files)
+
+    def hlo(self, graph: str) -> bytes | None:
+        """The HLO of a graph before optimization, as a serialized HloModuleProto; None when not kept, or damaged."""
+        name = self._graph_files.get(graph)
+        if name is None:
+            return None
+        try:
+            return decompress(self._files.read(name, MAX_MODULE_BYTES))
+        except (OSError, RefusedError):
+            return None
+
+    def snippet(self, file: str, line: int, around: int = 3) -> list[tuple[int, str]]:
+        """(number, text) of the source lines around a place, as they were when recorded; empty when not recorded."""
+        rows = self._connection.cursor().execute(
+            "SELECT line, text FROM sources WHERE file = ? AND line BETWEEN ? AND ? ORDER BY line",
+            [file, line - around, line + around],
+        )
+        return [(int(number), str(text)) for number, text in rows.fetchall()]
+
     def close(self) -> None:
         """Free the memory of the run, and its copies of remote files."""
         self._connection.close()
@@ -142,6 +177,7 @@ _ORDER = {
     "processes": " ORDER BY process",
     "steps": " ORDER BY process, step",
     "sites": " ORDER BY process, site",
+    "sources": " ORDER BY file, line",
     "threads": " ORDER BY process, thread",
     "graphs": "",
 }

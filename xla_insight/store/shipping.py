@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from xla_insight.errors import InsightError, RunExistsError, UsageError
 from xla_insight.store import folder as folders
+from xla_insight.store.graph_files import FOLDER as GRAPHS_FOLDER
 from xla_insight.store.schema import OPEN_FILE, PART_PREFIX, RUN_FILE
 from xla_insight.store.stream import remove_quietly
 
@@ -145,12 +146,13 @@ class Shipper:
             self.last_error = str(error)
             return False
         try:
-            self._filesystem.makedirs(self._remote, exist_ok=True)
-            self._filesystem.pipe_file(f"{self._remote}/{name}", content)
+            target = f"{self._remote}/{name}"
+            self._filesystem.makedirs(os.path.dirname(target), exist_ok=True)
+            self._filesystem.pipe_file(target, content)
         except Exception as error:  # every kind of remote file system has errors of its own
             self.last_error = f"{type(error).__name__}: {error}"
             return False
-        if name.startswith(PART_PREFIX):  # parts never change: the spool stays small
+        if name.startswith((PART_PREFIX, GRAPHS_FOLDER)):  # they never change: the spool stays small
             remove_quietly(path)
         return True
 

@@ -23,6 +23,8 @@ TABLES = (
     "counters",
     "graphs",
     "sites",
+    "sources",
+    "stale_optimizers",
     "loader_errors",
     "faults",
     "losses",
@@ -153,15 +155,26 @@ VIEWS = {
     "transfers": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, e.name AS direction, e.value AS bytes FROM {_of(Kind.TRANSFER)}""",
     "inputs": f"""
-        SELECT {_WHO}, e.thread, e.name, e.dims, e.detail AS dtype, {_SITE} FROM {_of(Kind.INPUT)} {_SITES}""",
+        SELECT {_WHO}, e.thread, e.name, e.dims, e.detail AS dtype, try_cast(e.value AS INTEGER) AS maker, {_SITE}
+        FROM {_of(Kind.INPUT)} {_SITES}""",
     "counters": f"""
         SELECT {_WHO}, e.thread, e.name, e.value AS delta, e.duration_ns FROM {_of(Kind.COUNTER)}""",
     "loader_errors": f"""
         SELECT {_WHO}, e.thread, e.name AS exception, e.detail AS message, {_SITE}
         FROM {_of(Kind.LOADER_ERROR)} {_SITES}""",
+    "stale_optimizers": f"""
+        SELECT {_WHO}, e.thread, e.name AS optimizer, try_cast(e.value AS INTEGER) AS parameters, {_SITE}
+        FROM {_of(Kind.STALE)} {_SITES}""",
     "faults": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.FAULT}'",
     "losses": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.LOST}'",
     "marks": f"SELECT process, rank, time_ns, name, detail FROM log WHERE kind = '{Kind.MARK}'",
+    "sources": f"""
+        SELECT file, line, any_value(text ORDER BY process, time_ns) AS text FROM (
+            SELECT process, time_ns, name AS file,
+                   try_cast(dims[1] AS INTEGER) + generate_subscripts(string_split(detail, chr(10)), 1) - 1 AS line,
+                   unnest(string_split(detail, chr(10))) AS text
+            FROM log WHERE kind = '{Kind.SOURCE}' AND name IS NOT NULL AND detail IS NOT NULL
+        ) WHERE line IS NOT NULL GROUP BY file, line""",
     "threads": f"""
         SELECT process, rank, thread, any_value(name ORDER BY time_ns) AS name FROM log
         WHERE kind = '{Kind.THREAD}' AND thread IS NOT NULL GROUP BY process, rank, thread""",
@@ -176,6 +189,9 @@ _BUSY = f"""
                    PARTITION BY process ORDER BY time_ns, duration_ns ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                ), time_ns))) END AS busy_ns
     FROM (SELECT e.process, e.graph, e.time_ns, e.duration_ns, e.detail, {_CUT_STEP} FROM {_of(Kind.EXECUTION)})"""
+
+# How often a graph without a name ran is not known: its executions cannot be told from those of others.
+_UNNAMED = "starts_with(named.graph, 'hlo-')"
 
 GRAPHS = f"""
 WITH defined AS (
@@ -200,8 +216,9 @@ SELECT named.graph,
        nullif(inputs, -1) AS inputs, nullif(outputs, -1) AS outputs, nullif(input_bytes, -1) AS input_bytes,
        nullif(output_bytes, -1) AS output_bytes, nullif(aliased_bytes, -1) AS aliased_bytes,
        nullif(temporary_bytes, -1) AS temporary_bytes, nullif(program_bytes, -1) AS program_bytes,
-       coalesce(compiles, 0) AS compiles, compile_ns, coalesce(executions, 0) AS executions,
-       coalesce(hits, 0) AS hits, device_ns,
+       coalesce(compiles, 0) AS compiles, compile_ns,
+       CASE WHEN NOT {_UNNAMED} THEN coalesce(executions, 0) END AS executions,
+       CASE WHEN NOT {_UNNAMED} THEN coalesce(hits, 0) END AS hits, device_ns,
        least(built.first_step, ran.first_step) AS first_step, greatest(built.last_step, ran.last_step) AS last_step,
        least(built.first_time_ns, ran.first_time_ns, defined.first_time_ns) AS first_time_ns, trigger,
        s.site, s.file, s.line, s.function, s.user_file, s.user_line, s.user_function,

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from xla_insight.facts.events import SCHEMA_VERSION, Event, Kind
 from xla_insight.store import folder as folders
+from xla_insight.store.graph_files import graph_file, write_compressed
 from xla_insight.store.parts import PartFacts, write_part
 from xla_insight.store.schema import DEFINITIONS, PROCESS_FILE, RUN_FILE, STREAM_SUFFIX, part_name, to_batch
 from xla_insight.store.shipping import LOCAL_URL, Destination, Shipper, is_remote, make_spool
@@ -46,6 +47,7 @@ class RunWriter:
         self._facts_due = False
         self._parts: dict[str, PartFacts] = {}
         self._part_events: dict[str, int] = {}
+        self._graphs: dict[str, list[int]] = {}
         self._number = 1
         self._stream: OpenStream | None = None
         self._buffer: list[Event] = []
@@ -106,6 +108,25 @@ class RunWriter:
             return
         with self._lock:
             self._flush()
+
+    def write_graph(self, graph: str, content: bytes) -> int | None:
+        """Store the HLO of a graph, compressed, beside the log; its size on disk, None when it could not be written.
+
+        A graph that is there already is left as it is.
+        """
+        if self._idle():
+            return None
+        with self._lock:
+            try:
+                name = graph_file(graph)
+                size = write_compressed(os.path.join(self.folder, name), content)
+            except OSError as error:
+                self._failed(error)
+                return None
+            self._graphs[graph] = [size, len(content)]
+            self._facts_due = True
+            self._ship(name)
+        return size
 
     def touch(self) -> None:
         """Show readers that this process is alive although it has nothing to write, as in a compile of minutes."""
@@ -263,6 +284,7 @@ class RunWriter:
 
     def _write_facts(self) -> None:
         self._facts["parts"] = {name: list(part) for name, part in self._parts.items()}
+        self._facts["graphs"] = self._graphs
         if self.lost and not self._closed:
             self._facts["lost"] = dict(self.lost)
         if self.last_error is not None:

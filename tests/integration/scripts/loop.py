@@ -2,7 +2,7 @@
 
 Behaviour is chosen by LOOP_* variables, so that one script serves many tests:
 LOOP_STEPS, LOOP_PROFILE (record in the script, to that folder), LOOP_MARK (call prof.step()), LOOP_FAULT (what goes
-wrong after step 2).
+wrong after step 2), LOOP_RUNTIME (start the runtime before recording).
 """
 
 import contextlib
@@ -61,6 +61,8 @@ def misbehave(step: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 
 
+if "LOOP_RUNTIME" in os.environ:
+    torch_xla.device()
 with contextlib.ExitStack() as stack:
     prof = stack.enter_context(xi.profile(PROFILE)) if PROFILE else None
     train(prof)

@@ -46,6 +46,10 @@ COLUMNS = {
     "counters": ["process", "name", "delta", "duration_ns", "steps"],
     "inputs": ["process", "first_ns", "last_ns"],
     "graphs": ["graph", "inputs", "outputs", "executions"],
+    "uploads": ["process", "time_ns", "name", "dims", "dtype", "site", "maker"],
+    "stale": ["process", "step", "time_ns", "optimizer", "parameters", "site"],
+    "scalar_reads": ["process", "time_ns", "scalar"],
+    "data_operations": ["process", "time_ns", "name", "delta"],
     "sites": ["process", "site"],
     "loader_errors": ["process", "step", "time_ns", "exception", "message", "site"],
     "faults": ["process", "what", "count"],
@@ -66,8 +70,17 @@ def make_tables(
         given = [{"process": 0, **row} for row in rows.pop(name, ())]
         frames[name] = pd.DataFrame(given, columns=columns)
     assert not rows, f"no such tables: {sorted(rows)}"
+    frames["ran"] = _ran(frames["executions"])
     known = {(p.index, site): place for p in processes for site, place in (places or {}).items()}
     return RunTables(frames, tuple(processes), known)
+
+
+def _ran(executions: pd.DataFrame) -> pd.DataFrame:
+    """Executions by process, graph, trigger and site, as the query of that name counts them."""
+    keys = ["process", "graph", "trigger", "site"]
+    named = executions[executions["graph"].notna()].reindex(columns=[*keys, "time_ns"])
+    counted = named.groupby(keys, dropna=False)["time_ns"].agg(executions="size", first_ns="min")
+    return counted.reset_index().sort_values(["process", "first_ns"])
 
 
 def make_context(tables: RunTables) -> Context:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
 from xla_insight.analysis.recompiles.entries import recompile_entries
-from xla_insight.analysis.recompiles.history import build_history
 from xla_insight.analysis.tables import Place, Process, RunTables
 from xla_insight.facts.report import Recompile, Severity, Site
 
@@ -27,8 +27,8 @@ def executed(*graphs: str) -> list[dict[str, Any]]:
 
 
 def entries(tables: RunTables, total: int | None = None, wall_s: float | None = None) -> tuple[Recompile, ...]:
-    history = build_history(tables)
-    return recompile_entries(history, len(history.compiles) if total is None else total, wall_s)
+    history, explained = explained_compiles(tables, GraphLibrary(tables.hlo))
+    return recompile_entries(explained, history, tables, len(history.compiles) if total is None else total, wall_s)
 
 
 def by_cause(found: tuple[Recompile, ...]) -> dict[str, int]:
@@ -107,8 +107,14 @@ def test_repeated_compiles_that_take_most_of_the_time_are_critical(tables: Make,
 
 
 def test_a_graph_compiled_again_was_evicted(tables: Make, at_line: At) -> None:
-    made = tables(places={1: at_line(1)}, compiles=[compiled("a", 0), compiled("b", 1), compiled("a", 2)])
+    compiles = [compiled("a", 0), compiled("b", 1), compiled("a", 2)]
+    made = tables(places={1: at_line(1)}, compiles=compiles, executions=executed("a", "b"))
     assert by_cause(entries(made)) == {"first_graph": 1, "unknown": 1, "evicted": 1}
+
+
+def test_a_graph_whose_compile_failed_and_was_tried_again_was_not_evicted(tables: Make, at_line: At) -> None:
+    made = tables(places={1: at_line(1)}, compiles=[compiled("a", 0), compiled("a", 1)])
+    assert by_cause(entries(made)) == {"first_graph": 1, "unknown": 1}
 
 
 def test_the_same_graph_in_another_process_was_not_evicted(tables: Make, at_line: At) -> None:

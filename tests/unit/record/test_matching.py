@@ -6,6 +6,7 @@ from xla_insight.facts.events import Event, Kind, Trigger
 from xla_insight.record import blocks
 from xla_insight.record.blocks import Block
 from xla_insight.record.matching import Checkpoint, HookEnd, Matcher
+from xla_insight.record.modules import Module
 from xla_insight.record.pairing import Span
 from xla_insight.record.stacks import Place
 
@@ -18,7 +19,8 @@ class Bench:
 
     def __init__(self) -> None:
         self.events: list[Event] = []
-        self.matcher = Matcher(self.events.append, lambda places: 100 + places[0].line)
+        self.kept: dict[str, Module] = {}
+        self.matcher = Matcher(self.events.append, lambda places: 100 + places[0].line, self.kept.__setitem__)
         self.hits = self.misses = 0
         self.matcher.begin_recording(self._look(0, Kind.MARK, None, None))
 
@@ -188,3 +190,29 @@ def test_a_miss_loaded_from_the_persistent_cache_is_no_compile() -> None:
     bench.matcher.finish()
     assert bench.of(Kind.COMPILE) == []
     assert bench.of(Kind.EXECUTION)[0].detail == "persistent_hit"
+
+
+def test_captured_modules_are_kept_under_the_graph_that_was_compiled() -> None:
+    bench = Bench()
+    bench.samples([], [(11, 50)])
+    bench.matcher.checkpoint(bench._look(10, Kind.SYNC, 7, None), [])
+    bench.misses += 1
+    captured = Module(b"")
+    bench.matcher.checkpoint(
+        bench._look(70, Kind.SYNC, 7, HookEnd(10 * MS, "sync", None)), [compiled(A), ran(A)], [captured]
+    )
+    assert bench.kept == {A: captured}
+
+
+def test_a_graph_compiled_out_of_sight_is_known_by_its_content() -> None:
+    bench = Bench()
+    bench.samples([], [(11, 50)])
+    bench.matcher.checkpoint(bench._look(10, Kind.BACKWARD, 7, None), [])
+    bench.misses += 1
+    captured = Module(b"")
+    end = HookEnd(10 * MS, "backward", None)
+    bench.matcher.checkpoint(bench._look(70, Kind.BACKWARD, 7, end), [], [captured])
+    (compile_event,) = bench.of(Kind.COMPILE)
+    assert compile_event.graph == captured.unnamed_id
+    assert compile_event.name == Trigger.AUTOGRAD
+    assert bench.kept == {captured.unnamed_id: captured}

@@ -16,7 +16,7 @@ import pytest
 
 from tests.unit.store.conftest import NewWriter, count_syncs, definition, syncs
 from xla_insight.facts.events import Event, Kind
-from xla_insight.store import parts, writer
+from xla_insight.store import graph_files, parts, writer
 from xla_insight.store.reader import open_run
 from xla_insight.store.schema import OPEN_FILE, part_name
 
@@ -306,3 +306,39 @@ def test_rows_of_one_kind_are_read_without_the_others(tmp_path: Path) -> None:
     groups = [metadata.row_group(number).column(kind).statistics for number in range(metadata.num_row_groups)]
     with_syncs = [group for group in groups if group.min <= "sync" <= group.max]
     assert len(with_syncs) < len(groups) / 2
+
+
+def test_graphs_are_stored_once_and_read_back(new_writer: NewWriter) -> None:
+    log = new_writer()
+    content = b"module" * 10_000
+    size = log.write_graph("ab12", content)
+    assert size is not None
+    assert size < len(content) // 10
+    assert log.write_graph("../ab12", content) is None
+    log.close(ended="clean")
+    assert process_file(log.folder)["graphs"] == {"ab12": [size, len(content)]}
+    with open_run(Path(log.folder).parent) as run:
+        assert run.graph_hashes() == {"ab12"}
+        assert run.hlo("ab12") == content
+        assert run.hlo("../ab12") is None
+        (Path(log.folder) / "graphs" / "ab12.hlo.pb.zst").write_bytes(b"(damaged)")
+        assert run.hlo("ab12") is None
+
+
+def test_a_graph_that_unpacks_without_end_is_not_opened(new_writer: NewWriter) -> None:
+    log = new_writer()
+    log.write_graph("ab12", bytes(10_000_000))
+    log.close()
+    packed = (Path(log.folder) / "graphs" / "ab12.hlo.pb.zst").read_bytes()
+    assert graph_files.decompress(packed, limit=1_000_000) is None
+    assert graph_files.decompress(packed, limit=10_000_000) == bytes(10_000_000)
+
+
+def test_source_lines_are_read_back(new_writer: NewWriter) -> None:
+    log = new_writer()
+    log.append([Event(5, None, Kind.SOURCE, name="/u/train.py", dims=(9,), detail="a\n\n  c")])
+    log.append([Event(6, None, Kind.SOURCE, name="/u/train.py", dims=(12,), detail="d")])
+    log.close()
+    with open_run(Path(log.folder).parent) as run:
+        assert run.snippet("/u/train.py", 11, around=2) == [(9, "a"), (10, ""), (11, "  c"), (12, "d")]
+        assert run.snippet("/u/other.py", 11) == []

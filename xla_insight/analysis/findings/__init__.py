@@ -16,7 +16,11 @@ from xla_insight.analysis.findings.gc_pauses import gc_pauses
 from xla_insight.analysis.findings.host_sync import host_sync
 from xla_insight.analysis.findings.input_bound import input_bound
 from xla_insight.analysis.findings.loader_error import loader_error
+from xla_insight.analysis.findings.missing_sync import missing_sync
 from xla_insight.analysis.findings.persistent_cache import persistent_cache_unusable
+from xla_insight.analysis.findings.rank_divergence import rank_divergence
+from xla_insight.analysis.findings.slow_compile import slow_compile
+from xla_insight.analysis.findings.stale_parameters import stale_parameters
 from xla_insight.analysis.findings.trace_bound import trace_bound
 from xla_insight.analysis.findings.transfer_bound import transfer_bound
 from xla_insight.facts.report import Finding, Severity
@@ -25,6 +29,10 @@ FindingRule = Callable[[Context], tuple[Finding, ...]]
 
 RULES: tuple[FindingRule, ...] = (
     loader_error,
+    stale_parameters,
+    rank_divergence,
+    missing_sync,
+    slow_compile,
     eager_mode,
     persistent_cache_unusable,
     host_sync,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from xla_insight.analysis.recompiles import Explained, GraphLibrary
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.facts import numbers
 from xla_insight.facts.report import GraphFacts, Severity, StepFacts, TimeFacts
@@ -20,6 +21,10 @@ class Context:
     steps: StepFacts
     time: TimeFacts
     main: Process | None
+    explained: tuple[Explained, ...] = ()
+    """Every compile with its cause."""
+    library: GraphLibrary | None = None
+    """The graphs that were kept."""
 
     def share_of_wall(self, seconds: float) -> float:
         """``seconds``, summed over all processes, as a share (0 to 1) of their wall time; 0 when that is unknown."""

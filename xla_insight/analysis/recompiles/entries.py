@@ -1,17 +1,24 @@
 """The recompile entries of the report: compiles of one cause at one place, with severity, worst first.
 
-Owns grouping, severity and the promise that counts add up to the number of compiles. Leaves causes to ``rules``.
+Owns grouping, severity, the form of ``root`` and the promise that counts add up to the number of compiles. Leaves
+causes to ``rules`` and ``series``, words to ``wording`` and ``advice``.
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any
 
-from xla_insight.analysis.recompiles.history import Compile, Family, History
-from xla_insight.analysis.recompiles.rules import Rule, rule_for
+from xla_insight.analysis.recompiles.advice import advice, shown
+from xla_insight.analysis.recompiles.evidence import Explanation
+from xla_insight.analysis.recompiles.explain import Explained
+from xla_insight.analysis.recompiles.history import Family, History
+from xla_insight.analysis.recompiles.wording import summary
+from xla_insight.analysis.tables import RunTables
 from xla_insight.facts import numbers
-from xla_insight.facts.report import Recompile, Severity, Site
+from xla_insight.facts.report import Member, Recompile, Severity
 
 CRITICAL_SHARE = 0.3
 """Share of wall time from which repeated compiles are critical."""
@@ -19,47 +26,99 @@ CRITICAL_COUNT = 3
 _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 
-def recompile_entries(history: History, total: int, wall_s: float | None) -> tuple[Recompile, ...]:
+def recompile_entries(
+    explained: Sequence[Explained], history: History, tables: RunTables, total: int, wall_s: float | None
+) -> tuple[Recompile, ...]:
     """Entries whose counts add up to ``total``, the number of compiles that the framework counted.
 
     Compiles that were counted and left no event are an entry of their own. ``wall_s``, summed over the processes,
     decides what is critical.
     """
-    groups: dict[tuple[str, Site | None, Site | None, Rule], list[Compile]] = defaultdict(list)
-    for compile_ in history.compiles:
-        rule = rule_for(compile_)
-        groups[rule.cause, compile_.place.site, compile_.place.user_site, rule].append(compile_)
-    entries = [_entry(key[3], members, history, wall_s) for key, members in groups.items()]
+    groups: dict[Hashable, list[Explained]] = defaultdict(list)
+    for item in explained:
+        groups[_key(item)].append(item)
+    entries = [_entry(members, history, tables, wall_s) for members in groups.values()]
     missing = total - len(history.compiles)
     if missing > 0:
         entries.append(_unseen(missing))
     return tuple(sorted(entries, key=lambda e: (_SEVERITY_ORDER.index(e.severity), -e.compile_s, -e.count)))
 
 
-def _entry(rule: Rule, members: Sequence[Compile], history: History, wall_s: float | None) -> Recompile:
+def _key(item: Explained) -> Hashable:
+    place, explanation = item.compile.place, item.explanation
+    return explanation.cause, explanation.expected, place.site, place.user_site, explanation.group
+
+
+def _entry(members: Sequence[Explained], history: History, tables: RunTables, wall_s: float | None) -> Recompile:
     first = members[0]
-    compile_s = sum(m.compile_ns or 0 for m in members) / 1e9
-    families = [history.families[key] for key in {m.family for m in members}]
-    severity = _severity(rule, len(members), compile_s, families, wall_s)
+    compiles = [member.compile for member in members]
+    compile_s = sum(c.compile_ns or 0 for c in compiles) / 1e9
+    families = [history.families[key] for key in dict.fromkeys(c.family for c in compiles)]
+    severity = _severity(first.explanation, len(members), compile_s, families, wall_s)
     return Recompile(
-        cause=rule.cause,
-        expected=rule.expected,
+        cause=first.explanation.cause,
+        expected=first.explanation.expected,
         severity=severity,
         count=len(members),
         compile_s=compile_s,
-        steps=tuple(sorted({m.step for m in members if m.step is not None})),
-        site=first.place.site,
-        user_site=first.place.user_site,
-        trigger=first.trigger,
-        summary=rule.summary(members, numbers.where(first.place.site, first.place.user_site)),
-        advice="" if severity is Severity.INFO else rule.advice(members),
-        root={},
-        graphs=tuple(dict.fromkeys(m.graph for m in members if m.graph is not None)),
+        steps=tuple(sorted({c.step for c in compiles if c.step is not None})),
+        site=first.compile.place.site,
+        user_site=first.compile.place.user_site,
+        trigger=first.compile.trigger,
+        summary=summary(members),
+        advice="" if severity is Severity.INFO else advice(members),
+        root=root_of(shown(members), first.compile.process, tables),
+        graphs=tuple(dict.fromkeys(c.graph for c in compiles if c.graph is not None)),
+        members=tuple(_member(member) for member in members),
     )
 
 
-def _severity(rule: Rule, count: int, compile_s: float, families: Sequence[Family], wall_s: float | None) -> Severity:
-    if rule.expected or all(family.bounded_and_reused() for family in families):
+def _member(item: Explained) -> Member:
+    c = item.compile
+    seconds = None if c.compile_ns is None else c.compile_ns / 1e9
+    return Member(c.graph, c.step, c.process, seconds, item.against)
+
+
+def root_of(explanation: Explanation, process: int, tables: RunTables) -> dict[str, Any]:
+    """The earliest difference: ``site`` with its source text, ``inferred`` (the line is that of a partner or user),
+    ``kind`` (`DifferenceKind`), ``operation``, ``opcode``, ``before`` and ``now`` (only what differs), ``input`` and
+    ``dimension`` of a batch input, ``follows`` (operations that differ only because of it). Empty without a difference.
+    """
+    frame = explanation.frame
+    if frame is None and not explanation.kind:
+        return {}
+    site: dict[str, Any] = {}
+    if frame is not None:
+        file = absolute(frame.file, process, tables)
+        source = next((text.strip() for line, text in tables.snippet(file, frame.line) if line == frame.line), "")
+        site = {"file": file, "line": frame.line, "function": frame.function, "source": source}
+    dims = {d for _, d in explanation.dims}
+    return {
+        "site": site,
+        "inferred": explanation.inferred,
+        "kind": explanation.kind,
+        "operation": explanation.operation,
+        "opcode": explanation.opcode,
+        "before": explanation.before,
+        "now": explanation.now,
+        "input": explanation.inputs[0] if explanation.inputs else "",
+        "dimension": next(iter(dims)) if len(dims) == 1 else None,
+        "follows": explanation.follows,
+    }
+
+
+def absolute(file: str, process: int, tables: RunTables) -> str:
+    """A file as recorded elsewhere: graphs name it as the interpreter was given it."""
+    if file.startswith("<") or os.path.isabs(file):
+        return file
+    cwd = next((p.facts.get("cwd") for p in tables.processes if p.index == process), None)
+    return os.path.normpath(os.path.join(str(cwd), file)) if cwd else file
+
+
+def _severity(
+    explanation: Explanation, count: int, compile_s: float, families: Sequence[Family], wall_s: float | None
+) -> Severity:
+    if explanation.expected or all(family.bounded_and_reused() for family in families):
         return Severity.INFO
     if count >= CRITICAL_COUNT and wall_s and compile_s >= CRITICAL_SHARE * wall_s:
         return Severity.CRITICAL

@@ -26,13 +26,13 @@ UNRELATED_SIZE = 8
 """A graph this many times as large (inputs and outputs) does another job."""
 _READ_LIKE = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
 """Triggers that run part of the pending graph and leave the rest pending: several may fall between two syncs."""
-_KIND_OF_TRIGGER = {
-    Trigger.SYNC: "sync",
-    Trigger.STEP_TRACE: "sync",
-    Trigger.OPTIMIZER: "sync",
-    Trigger.LOADER: "sync",
-    Trigger.WARM_UP_CACHE: "sync",
-}
+UNNAMED = "hlo-"
+"""Begin of the id of a graph that ran out of sight: it stands for one compile, and its executions are not known."""
+_NEVER = 1 << 62
+_SYNC = "sync"
+_KIND_OF_TRIGGER = dict.fromkeys(
+    (Trigger.SYNC, Trigger.STEP_TRACE, Trigger.OPTIMIZER, Trigger.LOADER, Trigger.WARM_UP_CACHE), _SYNC
+)
 """Triggers that do the same job at the same place."""
 
 
@@ -40,8 +40,9 @@ _KIND_OF_TRIGGER = {
 class Compile:
     """One compile, and what is known of it before its cause.
 
-    ``eager``: of a single operation; ``seen_before``: this process had compiled the same graph before; ``earlier``: the
-    latest compile of its family. ``inputs`` and ``outputs`` are counts, None when unknown.
+    ``eager``: of a single operation; ``seen_before``: this process had compiled the same graph before, ``ran_before``:
+    and executed it; ``earlier``: the latest compile of its family. ``inputs`` and ``outputs`` are counts, None when
+    unknown. ``cut_ns`` is when the hook began in which it was compiled.
     """
 
     process: int
@@ -57,7 +58,14 @@ class Compile:
     outputs: int | None = None
     eager: bool = False
     seen_before: bool = False
+    ran_before: bool = False
     earlier: Compile | None = None
+    cut_ns: int | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether it was cut by a read or by an operation that needed a value, and not by a sync."""
+        return self.trigger in _READ_LIKE
 
 
 @dataclass(slots=True)
@@ -67,7 +75,7 @@ class Family:
     graphs: list[str] = field(default_factory=list)
     executions: list[int] = field(default_factory=list)
     anonymous: int = 0
-    """Compiles whose graph is not known by name."""
+    """Compiles whose graph has no name: how often it ran is not known."""
 
     def bounded_and_reused(self) -> bool:
         """Few variants, each used again: a price paid once. The first graph may be a start-up variant used once."""
@@ -105,7 +113,9 @@ class _Builder:
         self.families: dict[FamilyKey, Family] = defaultdict(Family)
         self._tables = tables
         self._counts = _graph_counts(tables["graphs"])
-        self._executed = _executions_in(tables["executions"])
+        self._ran = _first_runs(tables["ran"])
+        self._executed = executions_of(tables["ran"])
+        self._merged = _merged_keys(tables)
         self._ordinals = _cut_ordinals(tables["syncs"], frame["cut_ns"])
         self._cut_sites = _cut_sites(tables["syncs"], frame["cut_ns"])
         self._eager = eager_processes(frame)
@@ -119,7 +129,8 @@ class _Builder:
         place = self._tables.place(process, self._cut_sites.get(cut) if pd.isna(row.site) else row.site)
         graph = row.graph if isinstance(row.graph, str) else None
         inputs, outputs = self._counts.get(graph, (None, None))
-        key = self._same_size(_family_key(process, str(row.trigger), place, self._ordinals.get(cut)), inputs, outputs)
+        key = _family_key(process, str(row.trigger), place, self._ordinals.get(cut))
+        key = self._same_size(self._merged.get(key, key), inputs, outputs)
         entry = Compile(
             process=process,
             time_ns=int(row.time_ns),
@@ -134,7 +145,9 @@ class _Builder:
             outputs=outputs,
             eager=process in self._eager and graph is None,
             seen_before=(process, graph) in self._compiled,
+            ran_before=graph is not None and self._ran.get((process, graph), _NEVER) < int(row.time_ns),
             earlier=self._latest.get(key),
+            cut_ns=None if pd.isna(row.cut_ns) else int(row.cut_ns),
         )
         self._remember(entry)
 
@@ -152,7 +165,7 @@ class _Builder:
 
     def _remember(self, entry: Compile) -> None:
         family = self.families[entry.family]
-        if entry.graph is None:
+        if entry.graph is None or entry.graph.startswith(UNNAMED):
             family.anonymous += 1
         elif not entry.seen_before:
             family.graphs.append(entry.graph)
@@ -177,9 +190,39 @@ def frames_outside(stack: Iterable[tuple[str, int, str]]) -> tuple[tuple[str, in
     return tuple(frame for frame in stack if not _FRAMEWORK_FILE.search(frame[0]))
 
 
-def _executions_in(executions: pd.DataFrame) -> Counter[tuple[int, str]]:
-    sizes = executions.groupby(["process", "graph"], observed=True).size()
-    return Counter({(int(process), str(graph)): int(n) for (process, graph), n in sizes.items()})
+def executions_of(ran: pd.DataFrame) -> Counter[tuple[int, str]]:
+    """How often each (process, graph) was executed; ``ran`` is the table of that name."""
+    found: Counter[tuple[int, str]] = Counter()
+    for row in ran.itertuples(index=False):
+        found[int(row.process), str(row.graph)] += int(row.executions)
+    return found
+
+
+def _first_runs(ran: pd.DataFrame) -> dict[tuple[int, str], int]:
+    found: dict[tuple[int, str], int] = {}
+    for row in ran.itertuples(index=False):
+        key = (int(row.process), str(row.graph))
+        found[key] = min(found.get(key, _NEVER), int(row.first_ns))
+    return found
+
+
+def _merged_keys(tables: RunTables) -> dict[FamilyKey, FamilyKey]:
+    """Places that executed one and the same graph do one job: a Trainer cuts its step at two lines in turn."""
+    leader: dict[FamilyKey, FamilyKey] = {}
+
+    def find(key: FamilyKey) -> FamilyKey:
+        while leader.get(key, key) != key:
+            key = leader[key]
+        return key
+
+    first: dict[tuple[int, str], FamilyKey] = {}
+    for row in tables["ran"].itertuples(index=False):
+        process = int(row.process)
+        key = _family_key(process, str(row.trigger), tables.place(process, row.site), None)
+        if key[1] == _SYNC:
+            known = first.setdefault((process, str(row.graph)), key)
+            leader[find(key)] = find(known)
+    return {key: find(key) for key in leader}
 
 
 def _graph_counts(graphs: pd.DataFrame) -> dict[str | None, tuple[int | None, int | None]]:

@@ -1,0 +1,163 @@
+"""The change to make for each cause, named in the API of the user's own framework.
+
+Owns the advice only; leaves the sentence to ``wording``. Advice for a user who reads it once, at night: what to write
+where, not why.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from xla_insight.analysis.recompiles.evidence import Explanation
+from xla_insight.analysis.recompiles.explain import Explained
+
+Words = Callable[[Sequence[Explained]], str]
+
+
+def shown(members: Sequence[Explained]) -> Explanation:
+    """The member shown as the example: the first that says both now and before."""
+    return next((m.explanation for m in members if m.explanation.now or m.explanation.before), members[0].explanation)
+
+
+def advice(members: Sequence[Explained]) -> str:
+    """What to change; empty when nothing should be."""
+    words = _ADVICE.get(members[0].explanation.cause)
+    return words(members) if words is not None else ""
+
+
+def _input_shape_advice(members: Sequence[Explained]) -> str:
+    dims = Counter(d for m in members for _, d in m.explanation.dims)
+    if dims and set(dims) == {0}:
+        return (
+            "Keep the batch size constant: drop_last=True in the DataLoader (dataloader_drop_last=True in"
+            " TrainingArguments), or fill the last batch up with masked rows."
+        )
+    return (
+        'Pad to a fixed size or to a few buckets where the batch is made: padding="max_length" or pad_to_multiple_of in'
+        " a transformers collator, or xla_insight.padding.BucketCollator around yours; `xla-insight shapes`"
+        " computes the"
+        " buckets."
+    )
+
+
+def _input_dtype_advice(members: Sequence[Explained]) -> str:
+    return "Give the tensor one dtype wherever it is made, before it goes to the device: .to(dtype) in the collator."
+
+
+def _data_dependent_advice(members: Sequence[Explained]) -> str:
+    return (
+        "Keep the shape and mask instead: multiply by the mask, torch.where or masked_fill for selections,"
+        " ignore_index=-100 in cross_entropy for labels, a fixed capacity with one-hot for routing."
+    )
+
+
+def _python_shape_advice(members: Sequence[Explained]) -> str:
+    if shown(members).note == "state":
+        return (
+            "Allocate the full size once and write into it: index_copy_ at a position that is a tensor on the"
+            " device, and"
+            ' a mask for what is not filled yet (a static cache in transformers: cache_implementation="static").'
+        )
+    return (
+        "Make the size constant: compute on the full length and mask the rest, or allow a few fixed sizes and pad up to"
+        " them on the host."
+    )
+
+
+def _baked_advice(members: Sequence[Explained]) -> str:
+    example = shown(members)
+    if example.opcode in ("slice", "dynamic-slice", "dynamic-update-slice", "pad", "gather", "concatenate"):
+        return (
+            "Pass the position as a tensor on the device: index_select or gather to read, index_copy_ to write; or"
+            " cut on"
+            " the host, before the upload."
+        )
+    if example.opcode in ("power", "multiply"):
+        return (
+            "Pass the exponent as a tensor on the device: torch.exp(exponent * torch.log(x)), or change it in a few"
+            " steps instead of every step."
+        )
+    return (
+        "Pass the number as a tensor on the device (torch.tensor(value).to(device)), or let it change rarely: each new"
+        " value is a new graph."
+    )
+
+
+def _special_advice(members: Sequence[Explained]) -> str:
+    return (
+        "Hold the scalar in a 1-element tensor (torch.full((1,), value)) that goes to the device: then its value is no"
+        " part of the graph. As a rare event it is harmless."
+    )
+
+
+def _shared_advice(members: Sequence[Explained]) -> str:
+    return (
+        "Harmless as a rare event. If it recurs, hold one of the two in a 1-element tensor on the device instead of"
+        " passing it as a Python number."
+    )
+
+
+def _control_flow_advice(members: Sequence[Explained]) -> str:
+    return (
+        "Do both branches and choose with torch.where, or take the decision rarely. For a loop, use a fixed number of"
+        " rounds with a mask, or torch_xla's scan."
+    )
+
+
+def _growth_advice(members: Sequence[Explained]) -> str:
+    if dict(members[0].explanation.details).get("reads"):
+        return (
+            "Cut the graph in every step: torch_xla.sync() at its end (or xm.optimizer_step(optimizer,"
+            " barrier=True), or"
+            " MpDeviceLoader). Reading a value runs the pending graph and does not end it."
+        )
+    return (
+        "Detach what is carried into the next step (hidden = hidden.detach(), loss.detach() before it is summed"
+        " up), and"
+        " do not keep lists of tensors that still have a history."
+    )
+
+
+def _live_outputs_advice(members: Sequence[Explained]) -> str:
+    if members[0].explanation.note == "leftover":
+        return "Cut the graph with torch_xla.sync() after the loop that read the values, before training goes on."
+    return "Delete or detach tensors that are not needed any more before the cut, in every step the same ones."
+
+
+def _unknown_advice(members: Sequence[Explained]) -> str:
+    if members[0].compile.place.site is None:
+        return ""
+    return (
+        "Look for what differs between these steps: the size of a batch, a Python number used in the model, a"
+        " branch, or"
+        " a tensor that stays alive."
+    )
+
+
+_ADVICE: dict[str, Words] = {
+    "input_shape": _input_shape_advice,
+    "input_dtype": _input_dtype_advice,
+    "data_dependent_shape": _data_dependent_advice,
+    "python_shape": _python_shape_advice,
+    "baked_value": _baked_advice,
+    "special_scalar": _special_advice,
+    "shared_scalar": _shared_advice,
+    "control_flow": _control_flow_advice,
+    "graph_growth": _growth_advice,
+    "live_outputs": _live_outputs_advice,
+    "parameters_replaced": lambda _: (
+        "Create the optimizer after the module is on its device, and move copies to the CPU instead of the module:"
+        " {name: tensor.cpu() for name, tensor in module.state_dict().items()}."
+    ),
+    "donation": lambda _: (
+        "Hold on to the same tensors at every cut; a reference kept for logging changes what is reused."
+    ),
+    "sharding": lambda _: "Set mark_sharding once, before the first step, and for every new tensor the same way.",
+    "evicted": lambda _: (
+        "Raise XLA_COMPILATION_CACHE_SIZE above the number of distinct graphs in use, or reduce that number (fewer"
+        " shapes,"
+        " fewer branches)."
+    ),
+    "unknown": _unknown_advice,
+}

@@ -1,0 +1,125 @@
+"""Explains every compile: finds its nearest earlier relative, compares the two, and asks the rules.
+
+Owns the walk through the compiles in time and what is remembered on the way. Leaves families to ``history``, causes to
+``rules`` and what shows only in hindsight to ``series``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
+from xla_insight.analysis.recompiles.happenings import Happenings
+from xla_insight.analysis.recompiles.history import Compile, FamilyKey, History, executions_of
+from xla_insight.analysis.recompiles.library import GraphLibrary
+from xla_insight.analysis.recompiles.rules import explanation_of
+from xla_insight.analysis.tables import RunTables
+from xla_insight.graph.diff import compare
+from xla_insight.graph.model import Graph
+from xla_insight.graph.nearest import RelativeIndex, Signature
+
+RELATED_SHARE = 0.3
+"""Share of operations that two graphs of one family must have in common to be relatives."""
+ALIKE_SHARE = 0.8
+"""The same for graphs of different families."""
+UNRELATED_SIZE = 8
+"""A graph this many times as large does another job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """A compile with its cause and the earlier graph it was compared with."""
+
+    compile: Compile
+    explanation: Explanation
+    against: str | None
+
+
+def explain_compiles(history: History, tables: RunTables, library: GraphLibrary) -> tuple[Explained, ...]:
+    """The cause of each compile, in the order of ``history``."""
+    walk = _Walk(history, tables, library)
+    return tuple(walk.explain(compile_) for compile_ in history.compiles)
+
+
+class _Walk:
+    def __init__(self, history: History, tables: RunTables, library: GraphLibrary) -> None:
+        self._history = history
+        self._library = library
+        self._happenings = Happenings(tables)
+        self._executed = executions_of(tables["ran"])
+        self._families: dict[FamilyKey, RelativeIndex] = defaultdict(RelativeIndex)
+        self._processes: dict[int, RelativeIndex] = defaultdict(RelativeIndex)
+        self._orders: dict[FamilyKey, dict[str, int]] = defaultdict(dict)
+
+    def explain(self, compile_: Compile) -> Explained:
+        """The next compile."""
+        signature = None if compile_.seen_before or compile_.eager else self._library.signature(compile_.graph)
+        against = self._relative(compile_, signature)
+        explanation = explanation_of(self._evidence(compile_, against))
+        self._remember(compile_, signature)
+        return Explained(compile_, explanation, against)
+
+    def _relative(self, compile_: Compile, wanted: Signature | None) -> str | None:
+        if wanted is None:
+            return None
+        found = self._near(self._families[compile_.family], wanted, RELATED_SHARE)
+        if found is None and not compile_.is_read:
+            found = self._near(self._processes[compile_.process], wanted, ALIKE_SHARE)
+        return found
+
+    def _near(self, index: RelativeIndex, wanted: Signature, share: float) -> str | None:
+        near = index.nearest(wanted)
+        if near is None or near.similarity < share:
+            return None
+        other = self._library.signature(str(near.key))
+        if other is None:
+            return None
+        sizes = sorted((wanted.instructions, other.instructions))
+        return None if sizes[1] >= UNRELATED_SIZE * max(1, sizes[0]) else str(near.key)
+
+    def _evidence(self, compile_: Compile, against: str | None) -> Evidence:
+        before, after = self._library.prepared(against), None
+        if against is not None or not compile_.seen_before:
+            after = self._library.prepared(compile_.graph)
+        order = self._order(compile_)
+        if before is None or after is None:
+            return Evidence(compile_, order, against, after=after.graph if after else None)
+        cut_ns = compile_.time_ns if compile_.cut_ns is None else compile_.cut_ns
+        end_ns = compile_.time_ns + (compile_.compile_ns or 0)
+        since = self._happenings.since_last_sync(compile_.process, cut_ns, end_ns)
+        return Evidence(
+            compile_,
+            order,
+            against,
+            compare(before, after),
+            before.graph,
+            after.graph,
+            since,
+            self._happenings.earlier_uploads(compile_.process, cut_ns),
+            self._graph(since.previous),
+            tuple(graph for name in since.read_graphs if (graph := self._graph(name)) is not None),
+            self._ran(compile_, compile_.graph),
+            self._ran(compile_, against),
+        )
+
+    def _graph(self, name: str | None) -> Graph | None:
+        prepared = self._library.prepared(name)
+        return prepared.graph if prepared else None
+
+    def _ran(self, compile_: Compile, graph: str | None) -> int:
+        return self._executed.get((compile_.process, graph), -1) if graph else -1
+
+    def _order(self, compile_: Compile) -> int:
+        """How many other graphs the family had before this compile."""
+        known = self._orders[compile_.family]
+        return known.get(compile_.graph or "", len(known))
+
+    def _remember(self, compile_: Compile, signature: Signature | None) -> None:
+        known = self._orders[compile_.family]
+        known.setdefault(compile_.graph or f"unnamed {len(known)}", len(known))
+        if signature is None or compile_.graph is None:
+            return
+        self._families[compile_.family].add(compile_.graph, signature)
+        if not compile_.is_read:
+            self._processes[compile_.process].add(compile_.graph, signature)

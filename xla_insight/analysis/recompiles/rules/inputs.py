@@ -1,0 +1,208 @@
+"""Rules about sizes and types of what enters the graph: batch inputs, sizes that come from values, state that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference, operation
+from xla_insight.analysis.recompiles.happenings import Upload
+from xla_insight.facts.report import Site
+from xla_insight.graph.differences import ChangedParameter, Difference, DifferenceKind
+from xla_insight.graph.model import Frame, Graph, Shape
+from xla_insight.graph.roots import site_of
+
+DATA_DEPENDENT = ("nonzero", "masked_select", "repeat_interleave", "unique", "bincount", "argwhere")
+"""CPU operations whose result has a size that depends on values."""
+_SMALLEST_READ = 2
+"""Smaller numbers are read and used everywhere: equality proves nothing."""
+
+
+def changed_inputs(evidence: Evidence) -> Explanation | None:
+    """A batch input has other dimensions or another element type."""
+    difference = evidence.difference
+    assert difference is not None
+    found = [(c, uploads) for c in difference.changed_parameters if (uploads := _uploads(evidence, c))]
+    if not found:
+        return None
+    others = [(c, uploads) for c, uploads in found if not c.dtype_changed]
+    if others:
+        return _input_explanation(evidence, "input_shape", others)
+    return _input_explanation(evidence, "input_dtype", found)
+
+
+def data_dependent_shape(evidence: Evidence) -> Explanation | None:
+    """A size came from the values of a tensor: an operation on the CPU said how large its result is."""
+    difference = evidence.difference
+    assert difference is not None
+    operations = _data_operations(evidence)
+    changed = [c for c in difference.changed_parameters if c.shape_changed]
+    if operations and changed:
+        changed.sort(key=lambda c: not c.stack)
+        return _parameter_explanation("data_dependent_shape", changed[0], evidence, note=operations[0])
+    root = difference.root
+    if root is not None and DifferenceKind.SHAPE in root.kinds and _read_sizes(evidence, root):
+        return of_difference("data_dependent_shape", root, evidence, note="read")
+    if operations and not difference.same_structure and _appeared(evidence):
+        return of_difference("data_dependent_shape", root, evidence, note=operations[0])
+    return None
+
+
+def state_shape(evidence: Evidence) -> Explanation | None:
+    """A tensor that lives on the device has another size: the graph before this one made it so."""
+    difference = evidence.difference
+    assert difference is not None
+    changed = [c for c in difference.changed_parameters if c.shape_changed]
+    if not changed:
+        return None
+    first = changed[0]
+    made = _maker(evidence, first.after.shape)
+    if made is not None:
+        stack, name = made
+        return _parameter_explanation("python_shape", first, evidence, stack=stack, operation=name, note="state")
+    return _parameter_explanation("python_shape", first, evidence, note="state")
+
+
+# ---- batch inputs ----------------------------------------------------------------------------------------------------
+
+
+def _uploads(evidence: Evidence, changed: ChangedParameter) -> tuple[Upload, ...]:
+    """The uploads that a changed input came from; one of its own when it was uploaded where nobody looked."""
+    after = changed.after
+    if after.shape.is_scalar:
+        return ()
+    recent = evidence.find_upload(after, recent=True)
+    if recent:
+        return recent
+    if _data_operations(evidence) or evidence.was_output(after.shape):
+        return ()
+    earlier = evidence.find_upload(after, recent=False)
+    if earlier:
+        return earlier[:1]
+    # Data that no graph returned and no operation on the CPU made: `torch.tensor(..., device=...)` and the like.
+    if after.metadata.op_type == "xla__device_data" and changed.stack and evidence.previous is not None:
+        frame = site_of(changed.stack)
+        if frame is not None and not _in_optimizer(changed.stack):
+            return (_unseen_upload(frame, after.shape),)
+    return ()
+
+
+def _unseen_upload(frame: Frame, shape: Shape) -> Upload:
+    from xla_insight.analysis.tables import Place
+
+    site = Site(frame.file, frame.line, frame.function)
+    return Upload("", shape.dtype, shape.dims, Place(site, site), None)
+
+
+def _in_optimizer(stack: Sequence[Frame]) -> bool:
+    return any("torch/optim/" in frame.file for frame in stack)
+
+
+def _input_explanation(
+    evidence: Evidence, cause: str, found: Sequence[tuple[ChangedParameter, tuple[Upload, ...]]]
+) -> Explanation:
+    changed, uploads = found[0]
+    named = _names(uploads for _, uploads in found)
+    place = next((u.maker for u in uploads if u.maker is not None), None) or uploads[0].place
+    site = place.user_site or place.site if uploads[0].maker is None else place.site
+    dims = tuple((name, d) for c, own in found for name in (_names([own])[:1] or ("",)) for d in c.dims)
+    difference = evidence.difference
+    assert difference is not None
+    return Explanation(
+        cause,
+        kind=str(DifferenceKind.DTYPE if cause == "input_dtype" else DifferenceKind.SHAPE),
+        stack=changed.stack,
+        operation=operation(changed.after.metadata.op_type),
+        opcode="parameter",
+        before=str(changed.before.shape),
+        now=str(changed.after.shape),
+        inputs=named,
+        dims=tuple(dict.fromkeys(dims)),
+        follows=difference.follows,
+        site=site,
+        group=named or (site.file, site.line) if site else named,
+        note="loader" if uploads[0].maker is not None else "",
+    )
+
+
+def _names(groups: Iterable[Sequence[Upload]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(upload.name for uploads in groups for upload in uploads if upload.name))
+
+
+# ---- sizes from values -----------------------------------------------------------------------------------------------
+
+
+def _data_operations(evidence: Evidence) -> list[str]:
+    """Operations since the last sync whose result has a size of its own."""
+    found = []
+    for name in evidence.since.operations or ():
+        plain = name.removeprefix("aten::").lstrip("_")
+        if plain.startswith(DATA_DEPENDENT):
+            found.append(plain)
+    return found
+
+
+def _read_sizes(evidence: Evidence, root: Difference) -> bool:
+    """Whether a size that is new here is a number that Python had read from a tensor."""
+    difference = evidence.difference
+    assert difference is not None
+    sizes = {move.after for move in difference.moves if not move.derived}
+    spot = root.after
+    if spot is not None:
+        sizes |= set(spot.instruction.shape.dims)
+    if root.before is not None:
+        sizes -= set(root.before.instruction.shape.dims)
+    return any(size >= _SMALLEST_READ and size in evidence.since.scalars for size in sizes)
+
+
+def _appeared(evidence: Evidence) -> bool:
+    """Whether an input without an upload appeared or went: a selection that was empty, or no longer is."""
+    difference = evidence.difference
+    assert difference is not None
+    inputs = [*difference.added_parameters, *difference.removed_parameters]
+    return any(p.shape.dims and not _in_optimizer(p.metadata.stack) for p in inputs)
+
+
+# ---- state -----------------------------------------------------------------------------------------------------------
+
+
+def _maker(evidence: Evidence, shape: Shape) -> tuple[tuple[Frame, ...], str] | None:
+    """(stack, operation) of what returned a value of this type in the graph executed just before."""
+    for graph in (evidence.previous, evidence.before):
+        if graph is None:
+            continue
+        found = _output_maker(graph, shape)
+        if found is not None:
+            return found
+    return None
+
+
+def _output_maker(graph: Graph, shape: Shape) -> tuple[tuple[Frame, ...], str] | None:
+    for position in graph.output_positions:
+        instruction = graph.instructions[position]
+        same = (instruction.shape.dtype, instruction.shape.dims) == (shape.dtype, shape.dims)
+        if same and instruction.metadata.stack and instruction.opcode != "parameter":
+            return instruction.metadata.stack, operation(instruction.metadata.op_type)
+    return None
+
+
+def _parameter_explanation(
+    cause: str, changed: ChangedParameter, evidence: Evidence, *, note: str, **more: object
+) -> Explanation:
+    difference = evidence.difference
+    assert difference is not None
+    stack = more.get("stack", changed.stack)
+    assert isinstance(stack, tuple)
+    name = more.get("operation", operation(changed.after.metadata.op_type))
+    return Explanation(
+        cause,
+        kind=str(DifferenceKind.SHAPE),
+        stack=stack,
+        operation=str(name),
+        opcode="parameter",
+        before=str(changed.before.shape),
+        now=str(changed.after.shape),
+        dims=tuple(("", d) for d in changed.dims),
+        follows=difference.follows,
+        group=site_of(stack),
+        note=note,
+    )

@@ -1,0 +1,212 @@
+"""Rules about what the graph computes and returns: state created in the first pass, other outputs, another branch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference
+from xla_insight.graph.differences import Difference, DifferenceKind, GraphDiff, OpGroup
+from xla_insight.graph.model import Frame, Graph
+from xla_insight.graph.roots import site_of
+
+LEFTOVER_SHARE = 0.8
+_INITIAL = frozenset({"constant", "broadcast", "reshape", "convert", "iota", "parameter", "multiply", "add"})
+"""What state that begins as zero leaves in the graph that creates it."""
+
+
+def same_computation(evidence: Evidence) -> Explanation | None:
+    """The graphs compute the same: buffers, sharding or the sharing of nodes differ."""
+    difference = evidence.difference
+    assert difference is not None
+    if not difference.same_computation:
+        return None
+    if difference.donors_differ or difference.aliases_differ:
+        numbers = (len(difference.donors_added), len(difference.donors_removed))
+        return Explanation("donation", kind=str(DifferenceKind.DONATION), note=_donation(*numbers))
+    if difference.sharding_differs:
+        return _sharding(evidence, difference.shardings_removed, difference.shardings_added)
+    if difference.outputs.before_count != difference.outputs.after_count:
+        return _outputs(evidence)
+    return Explanation("unknown", note="same computation")
+
+
+def _donation(added: int, removed: int) -> str:
+    parts = [f"{added} more" if added else "", f"{removed} fewer" if removed else ""]
+    return " and ".join(part for part in parts if part) or "other"
+
+
+def sharding_marks(evidence: Evidence) -> Explanation | None:
+    """Nothing but sharding annotations was added or removed."""
+    difference = evidence.difference
+    assert difference is not None
+    groups = [*difference.inserted, *difference.removed]
+    if difference.changed_parameters or not (groups or difference.sharding_differs):
+        return None
+    if groups and all(_is_sharding_mark(group) for group in groups):
+        return _sharding(evidence, difference.shardings_removed, difference.shardings_added)
+    only = {root.kind for root in difference.roots} == {DifferenceKind.SHARDING}
+    return _sharding(evidence, difference.shardings_removed, difference.shardings_added) if only else None
+
+
+def _is_sharding_mark(group: OpGroup) -> bool:
+    targets = {spot.instruction.attributes.get("custom_call_target") for spot in group.spots}
+    calls = all(opcode == "custom-call" for opcode, _ in group.opcodes)
+    return calls and all(target is not None and "Sharding" in target for target in targets)
+
+
+def _sharding(evidence: Evidence, before: tuple[str, ...], now: tuple[str, ...]) -> Explanation:
+    warm = evidence.order == 1
+    return of_difference(
+        "warm_up" if warm else "sharding",
+        next((r for r in (evidence.difference.roots if evidence.difference else ()) if r.stack), None),
+        evidence,
+        expected=warm,
+        kind=str(DifferenceKind.SHARDING),
+        before=", ".join(before)[:200],
+        now=", ".join(now)[:200],
+        note="sharding",
+    )
+
+
+def live_outputs(evidence: Evidence) -> Explanation | None:
+    """The same computations, and other tensors were alive at the cut."""
+    difference = evidence.difference
+    assert difference is not None
+    if difference.outputs_only or (difference.contains_before and difference.contains_after):
+        return _outputs(evidence)
+    return None
+
+
+def _outputs(evidence: Evidence) -> Explanation:
+    difference = evidence.difference
+    assert difference is not None
+    outputs, graph = difference.outputs, evidence.after
+    position = outputs.added[0] if outputs.added else None
+    stack: tuple[Frame, ...] = ()
+    if position is not None and graph is not None and position < len(graph.output_positions):
+        stack = graph.instructions[graph.output_positions[position]].metadata.stack
+    elif outputs.removed and evidence.before is not None:
+        stack = evidence.before.instructions[evidence.before.output_positions[outputs.removed[0]]].metadata.stack
+    return Explanation(
+        "live_outputs",
+        kind=str(DifferenceKind.OUTPUTS),
+        stack=stack,
+        before=f"{outputs.before_count} outputs",
+        now=f"{outputs.after_count} outputs",
+        note=", ".join(map(str, (outputs.added_shapes or outputs.removed_shapes)[:3])),
+        group=site_of(stack),
+    )
+
+
+def leftover(evidence: Evidence) -> Explanation | None:
+    """What is new was pending since a value was read: the read ran it and left it in the graph of the next sync."""
+    difference = evidence.difference
+    assert difference is not None
+    if not difference.inserted or not evidence.read_graphs or evidence.compile.is_read:
+        return None
+    added = _places(difference.inserted)
+    known: Counter[tuple[str, Frame | None]] = Counter()
+    for graph in evidence.read_graphs:
+        known |= places_of(graph)
+    named = {place: n for place, n in added.items() if place[1] is not None}
+    total = sum(named.values())
+    if not total or sum(min(n, known[place]) for place, n in named.items()) < LEFTOVER_SHARE * total:
+        return None
+    return of_difference("live_outputs", _first(difference, DifferenceKind.INSERTED), evidence, note="leftover")
+
+
+def _places(groups: Iterable[OpGroup]) -> Counter[tuple[str, Frame | None]]:
+    found: Counter[tuple[str, Frame | None]] = Counter()
+    for group in groups:
+        found[group.op_type, group.frame] += group.count
+    return found
+
+
+def places_of(graph: Graph) -> Counter[tuple[str, Frame | None]]:
+    """How many instructions each (framework operation, line) of a graph has."""
+    return Counter((i.metadata.op_type, site_of(i.metadata.stack)) for i in graph.instructions)
+
+
+def state_by_position(evidence: Evidence) -> Explanation | None:
+    """The second graph of its family, used from then on instead of the first, with more inputs or operations."""
+    difference = evidence.difference
+    assert difference is not None
+    if evidence.order != 1 or evidence.against_ran != 1 or 0 <= evidence.ran < 2:
+        return None
+    if any(_is_weight(p.metadata.stack) for p in difference.added_parameters):
+        return None
+    if not (difference.contains_before or _only_initial_values_went(difference)):
+        return None
+    root = next((r for r in difference.roots if r.kind is DifferenceKind.PARAMETER_ADDED and r.stack), None)
+    root = root or _first(difference, DifferenceKind.INSERTED)
+    return of_difference("warm_up", root, evidence, expected=True, note="state")
+
+
+def _only_initial_values_went(difference: GraphDiff) -> bool:
+    """State that began as zeros is an input now, and the zeros are gone."""
+    if not difference.added_parameters or difference.changed_parameters:
+        return False
+    if any(not p.shape.is_scalar for p in difference.removed_parameters):
+        return False
+    return all(opcode in _INITIAL for group in difference.removed for opcode, _ in group.opcodes)
+
+
+def _is_weight(stack: tuple[Frame, ...]) -> bool:
+    """A weight that is in use for the first time is no state."""
+    return any("torch/nn/modules" in frame.file for frame in stack)
+
+
+def parameters_replaced(evidence: Evidence) -> Explanation | None:
+    """A module got new parameters while the optimizer kept the old ones: their gradients and updates are gone."""
+    difference, place = evidence.difference, evidence.since.replaced
+    if difference is None or place is None or not (difference.inserted or difference.removed or difference.roots):
+        return None
+    site = place.user_site or place.site
+    root = difference.root
+    return Explanation(
+        "parameters_replaced",
+        kind=str(root.kind) if root is not None else "",
+        follows=difference.follows,
+        site=site,
+        group=site,
+        details=(("inserted", difference.inserted_count), ("removed", difference.removed_count)),
+    )
+
+
+def control_flow(evidence: Evidence) -> Explanation | None:
+    """Operations were added, removed or replaced."""
+    difference = evidence.difference
+    assert difference is not None
+    root = _first(difference, DifferenceKind.INSERTED) or _first(difference, DifferenceKind.REMOVED)
+    if root is None and not (difference.inserted or difference.removed or difference.roots):
+        return None
+    if root is None:
+        root = difference.root
+    return of_difference("control_flow", root, evidence, details=_counts(evidence, root))
+
+
+def _first(difference: GraphDiff, kind: DifferenceKind) -> Difference | None:
+    """The first difference of a kind whose line is known."""
+    roots = [root for root in difference.roots if root.kind is kind]
+    return next((r for r in roots if r.stack and not r.stack_inferred), None) or next(
+        (r for r in roots if r.stack), None
+    )
+
+
+def _counts(evidence: Evidence, root: Difference | None) -> tuple[tuple[str, int], ...]:
+    """Numbers of added and removed operations; of the root's operation and line, how often it is in either graph."""
+    difference, graphs = evidence.difference, (evidence.before, evidence.after)
+    assert difference is not None
+    found = [("inserted", difference.inserted_count), ("removed", difference.removed_count)]
+    spot = (root.after or root.before) if root is not None else None
+    if root is not None and spot is not None and all(graphs):
+        frame, instruction = site_of(root.stack), spot.instruction
+        for name, graph in zip(("runs_before", "runs_now"), graphs, strict=True):
+            assert graph is not None
+            found.append((name, sum(
+                i.opcode == instruction.opcode and i.metadata.op_type == instruction.metadata.op_type
+                and site_of(i.metadata.stack) == frame
+                for i in graph.instructions
+            )))  # fmt: skip
+    return tuple(found)

@@ -1,0 +1,117 @@
+"""Rules about numbers that Python puts into the graph, and about state that the optimizer creates."""
+
+from __future__ import annotations
+
+from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference, operation
+from xla_insight.graph.differences import Difference, DifferenceKind, ScalarChange
+from xla_insight.graph.model import Parameter
+from xla_insight.graph.roots import site_of
+from xla_insight.graph.scalars import scalar_stack
+
+_INDEXING = frozenset({
+    "slice", "dynamic-slice", "dynamic-update-slice", "pad", "gather", "scatter", "power", "iota", "broadcast",
+    "concatenate", "reshape",
+})  # fmt: skip
+"""Operations in which a number is a position, a length or an exponent, and not a factor."""
+
+
+def optimizer_state(evidence: Evidence) -> Explanation | None:
+    """The optimizer created its state in the first step; now it is an input."""
+    difference = evidence.difference
+    assert difference is not None
+    added = [p for p in difference.added_parameters if not p.shape.is_scalar]
+    removed = [p for p in difference.removed_parameters if not p.shape.is_scalar]
+    state = [p for p in added if _is_optimizers(p)]
+    if not state or 2 * len(state) < len(added) or 4 * len(removed) > len(added):
+        return None
+    frame = site_of(state[0].metadata.stack)
+    return Explanation(
+        "warm_up",
+        expected=True,
+        kind=str(DifferenceKind.PARAMETER_ADDED),
+        stack=state[0].metadata.stack,
+        operation=operation(state[0].metadata.op_type),
+        opcode="parameter",
+        now=f"{len(state)} more inputs",
+        follows=difference.follows,
+        group=frame,
+        note="optimizer",
+    )
+
+
+def _is_optimizers(parameter: Parameter) -> bool:
+    return any("/optim/" in frame.file or "/optimizer" in frame.file for frame in parameter.metadata.stack)
+
+
+def scalars(evidence: Evidence) -> Explanation | None:
+    """Equal once scalars are taken for one: two became equal, or one became 0, 1 or -1."""
+    difference = evidence.difference
+    assert difference is not None
+    if not difference.same_but_scalars:
+        return None
+    change = next(iter(difference.scalar_changes), None)
+    if difference.special_constants_before == difference.special_constants_after:
+        return _scalar_explanation("shared_scalar", change, evidence)
+    if change is not None and change.is_literal_change and change.consumer.instruction.opcode in _INDEXING:
+        return _scalar_explanation("baked_value", change, evidence)
+    if evidence.order == 1 and change is not None and _is_accumulator(change):
+        return _scalar_explanation("warm_up", change, evidence, note="accumulator")
+    return _scalar_explanation("special_scalar", change, evidence)
+
+
+def _is_accumulator(change: ScalarChange) -> bool:
+    """A constant of the first graph that is an input now and was made elsewhere than it is used: it began as zero."""
+    if not change.before.startswith("constant") or not change.after.startswith("parameter"):
+        return False
+    return site_of(change.before_stack) != site_of(change.after_stack)
+
+
+def _scalar_explanation(cause: str, change: ScalarChange | None, evidence: Evidence, note: str = "") -> Explanation:
+    difference = evidence.difference
+    assert difference is not None
+    expected = cause == "warm_up"
+    if change is None:
+        return of_difference(cause, difference.root, evidence, expected=expected, note=note)
+    stack = scalar_stack(change)
+    return Explanation(
+        cause,
+        expected=expected,
+        kind=str(DifferenceKind.SCALAR),
+        stack=stack,
+        operation=operation(change.consumer.instruction.metadata.op_type),
+        opcode=change.consumer.instruction.opcode,
+        before=_scalar(change.before),
+        now=_scalar(change.after),
+        follows=difference.follows,
+        group=site_of(stack),
+        note=note,
+    )
+
+
+def _scalar(text: str) -> str:
+    """ "constant 1" -> "the constant 1"; "parameter 3" -> "an input"."""
+    kind, _, value = text.partition(" ")
+    return f"the constant {value}" if kind == "constant" else "an input"
+
+
+def same_structure(evidence: Evidence) -> Explanation | None:
+    """The same operations in the same order: a size or a number in one of them differs."""
+    difference = evidence.difference
+    assert difference is not None
+    if not difference.same_structure:
+        return None
+    root = _best_root(difference.roots) or difference.root
+    if root is None:
+        return None
+    if DifferenceKind.SHAPE in root.kinds:
+        return of_difference("python_shape", root, evidence)
+    if root.kinds[0] in (DifferenceKind.LITERAL, DifferenceKind.ATTRIBUTE, DifferenceKind.SCALAR):
+        return of_difference("baked_value", root, evidence)
+    return None
+
+
+def _best_root(roots: tuple[Difference, ...]) -> Difference | None:
+    """The first difference whose line is known: operations of the backward pass have none."""
+    return next((root for root in roots if root.stack and not root.stack_inferred), None) or next(
+        (root for root in roots if root.stack), None
+    )

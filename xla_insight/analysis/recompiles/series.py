@@ -1,0 +1,186 @@
+"""Causes that show only in hindsight: graphs that grow without end, modes that alternate, odd members of a series.
+
+Owns the second look at compiles that have a cause each. Pure; works on whole families.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+
+import numpy as np
+import pandas as pd
+
+from xla_insight.analysis.recompiles.evidence import Explanation
+from xla_insight.analysis.recompiles.explain import Explained
+from xla_insight.analysis.recompiles.history import FamilyKey
+from xla_insight.analysis.recompiles.library import GraphLibrary
+from xla_insight.analysis.tables import RunTables
+from xla_insight.graph.nearest import Signature
+
+_GROWING = frozenset({
+    "control_flow", "warm_up", "live_outputs", "baked_value", "python_shape", "special_scalar", "unknown",
+    "first_graph",
+})  # fmt: skip
+MIN_GROWTH = 3
+CONTAINED_SHARE = 0.95
+_MODES = frozenset({"control_flow", "unknown", "live_outputs"})
+MAX_BLOCKS = 3
+MAX_LEADING = 2
+MAX_PERIOD = 64
+_SERIES = frozenset({"input_shape", "python_shape", "baked_value", "data_dependent_shape"})
+_LONE = frozenset({"control_flow", "special_scalar", "unknown", "live_outputs"})
+
+
+def in_hindsight(explained: Sequence[Explained], tables: RunTables, library: GraphLibrary) -> tuple[Explained, ...]:
+    """The same compiles in the same order, some with another cause."""
+    found = list(explained)
+    families: dict[FamilyKey, list[int]] = defaultdict(list)
+    for index, item in enumerate(found):
+        families[item.compile.family].append(index)
+    sequences = _sequences(tables)
+    for indexes in families.values():
+        _growth(found, indexes, sequences, library)
+        _sisters(found, indexes)
+        _modes(found, indexes, sequences)
+    return tuple(found)
+
+
+# ---- growth ----------------------------------------------------------------------------------------------------------
+
+
+def _growth(found: list[Explained], indexes: list[int], sequences: dict[int, list[str]], library: GraphLibrary) -> None:
+    """Graphs that each contain the one before and never run again: something is carried along."""
+    named = [i for i in indexes if found[i].compile.graph is not None]
+    runs = Counter(
+        graph for process in {found[i].compile.process for i in named} for graph in sequences.get(process, ())
+    )
+    stretch: list[int] = []
+    stretches = [stretch]
+    for index in named:
+        item = found[index]
+        signature = library.signature(item.compile.graph)
+        grows = (
+            signature is not None
+            and item.explanation.cause in _GROWING
+            and runs[item.compile.graph or ""] <= 1
+            and (not stretch or _contains(library.signature(found[stretch[-1]].compile.graph), signature))
+        )
+        if not grows:
+            stretch = []
+            stretches.append(stretch)
+            if signature is None or item.explanation.cause not in _GROWING or runs[item.compile.graph or ""] > 1:
+                continue
+        stretch.append(index)
+    for members in stretches:
+        if len(members) >= MIN_GROWTH:
+            _relabel_growth(found, members, library)
+
+
+def _contains(smaller: Signature | None, larger: Signature) -> bool:
+    """Whether nearly all operations of the smaller graph are in the larger one, which has more of them."""
+    if smaller is None or larger.instructions <= smaller.instructions:
+        return False
+    lines = smaller.has_stacks and larger.has_stacks
+    ours, theirs = (smaller.lines, larger.lines) if lines else (smaller.operations, larger.operations)
+    return int(np.minimum(ours, theirs).sum()) >= CONTAINED_SHARE * int(ours.sum())
+
+
+def _relabel_growth(found: list[Explained], members: list[int], library: GraphLibrary) -> None:
+    sizes = [s.instructions for i in members if (s := library.signature(found[i].compile.graph)) is not None]
+    note = f"{sizes[0]} {sizes[-1]}"
+    reads = all(found[i].compile.is_read for i in members)
+    roots = [found[i].explanation for i in members[1:] if found[i].explanation.frame is not None]
+    root = roots[0] if roots else Explanation("graph_growth")
+    for index in members:
+        old = found[index].explanation
+        if old.cause == "first_graph":
+            continue
+        source = old if old.frame is not None else root
+        growth = replace(
+            source, cause="graph_growth", expected=False, note=note, group="growth", before="", now="",
+            details=(("reads", int(reads)),),
+        )  # fmt: skip
+        found[index] = replace(found[index], explanation=growth)
+
+
+# ---- modes -----------------------------------------------------------------------------------------------------------
+
+
+def _modes(found: list[Explained], indexes: list[int], sequences: dict[int, list[str]]) -> None:
+    """Variants that alternate in a pattern, or follow one another in a few blocks, and are used again."""
+    graphs = {item.compile.graph for item in (found[i] for i in indexes) if item.compile.graph is not None}
+    process = found[indexes[0]].compile.process
+    sequence = [graph for graph in sequences.get(process, ()) if graph in graphs]
+    if not _is_pattern(sequence):
+        return
+    used = Counter(sequence)
+    for index in indexes:
+        item = found[index]
+        compared = item.against is not None and item.explanation.note != "leftover"
+        if compared and item.explanation.cause in _MODES and used[item.compile.graph or ""] >= 2:
+            mode = replace(item.explanation, cause="mode_switch", expected=True)
+            found[index] = replace(item, explanation=mode)
+
+
+def _is_pattern(sequence: Sequence[str]) -> bool:
+    blocks = [(graph, len(list(run))) for graph, run in groupby(sequence)]
+    if len(blocks) < 2:
+        return False
+    variants = len({graph for graph, _ in blocks})
+    if len(blocks) <= MAX_BLOCKS + MAX_LEADING:
+        for lead in range(MAX_LEADING + 1):
+            rest = blocks[lead:]
+            few = sum(n for _, n in blocks[:lead]) <= MAX_LEADING and 0 < len(rest) <= MAX_BLOCKS
+            if few and len({graph for graph, _ in rest}) == len(rest) and all(n >= 2 for _, n in rest):
+                return True
+    return any(_is_periodic(blocks[lead:], variants) for lead in range(MAX_LEADING + 1))
+
+
+def _is_periodic(blocks: list[tuple[str, int]], variants: int) -> bool:
+    """Two full periods of blocks of equal graph and length; the first and the last block may be cut short."""
+    for period in range(2, min(MAX_PERIOD, len(blocks) // 2) + 1):
+        pairs = list(zip(blocks, blocks[period:], strict=False))
+        if any(x[0] != y[0] for x, y in pairs):
+            continue
+        whole = [(x, y) for n, (x, y) in enumerate(pairs) if (n > 0 and n < len(pairs) - 1) or len(pairs) <= 2]
+        if all(x[1] == y[1] for x, y in whole) and len(blocks) >= 2 * period and period >= min(variants, 2):
+            return True
+    return False
+
+
+def _sequences(tables: RunTables) -> dict[int, list[str]]:
+    """Process -> the graphs it executed, in order. Long stretches of one graph are kept as they are."""
+    executions: pd.DataFrame = tables["executions"]
+    known = executions[executions["graph"].notna()]
+    return {
+        int(process): rows.sort_values("time_ns", kind="stable")["graph"].astype(str).tolist()
+        for process, rows in known.groupby("process")
+    }
+
+
+# ---- sisters ---------------------------------------------------------------------------------------------------------
+
+
+def _sisters(found: list[Explained], indexes: list[int]) -> None:
+    """A lone graph whose earliest difference is where two others have theirs differs for the same reason: where a slice
+    has full length it disappears, and looks like an operation removed.
+    """
+    series: dict[tuple[object, str], list[Explanation]] = defaultdict(list)
+    for index in indexes:
+        explanation = found[index].explanation
+        if explanation.cause in _SERIES and explanation.frame is not None:
+            series[explanation.frame, ""].append(explanation)
+    for index in indexes:
+        explanation = found[index].explanation
+        if explanation.cause not in _LONE or explanation.frame is None:
+            continue
+        sisters = series.get((explanation.frame, ""), [])
+        if len(sisters) >= 2:
+            cause, number = Counter(sister.cause for sister in sisters).most_common(1)[0]
+            if number >= 2:
+                model = next(sister for sister in sisters if sister.cause == cause)
+                changed = replace(explanation, cause=cause, group=model.group, note=model.note)
+                found[index] = replace(found[index], explanation=changed)

@@ -1,0 +1,53 @@
+"""The stored graphs of a process: ``graphs/HASH.hlo.pb.zst``, each written once.
+
+Owns their names and the compression. What a module means is parsed in ``graph``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+import pyarrow as pa
+
+FOLDER = "graphs"
+SUFFIX = ".hlo.pb.zst"
+MAX_MODULE_BYTES = 1 << 30
+"""A file that unpacks to more than this is not opened: no graph is that large, and anybody may have written it."""
+
+_LEVEL = 3
+_NAME = re.compile(r"([0-9a-z][0-9a-z-]{0,79})" + re.escape(SUFFIX))
+
+
+def graph_file(graph: str) -> str:
+    """The file of a graph, relative to the folder of its process. Raises OSError for an id that is no file name."""
+    name = f"{graph}{SUFFIX}"
+    if not _NAME.fullmatch(name):
+        raise OSError(f"{graph!r} cannot be the name of a file")
+    return f"{FOLDER}/{name}"
+
+
+def graph_of(name: str) -> str | None:
+    """The graph that a file in the folder ``graphs`` holds; None when it is none of ours."""
+    match = _NAME.fullmatch(name)
+    return match[1] if match else None
+
+
+def write_compressed(path: str, content: bytes) -> int:
+    """Write ``content`` to ``path`` as a Zstandard frame; its size in bytes. Raises OSError."""
+    packed: bytes = pa.Codec("zstd", compression_level=_LEVEL).compress(content, asbytes=True)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(packed)
+    os.replace(temporary, path)
+    return len(packed)
+
+
+def decompress(packed: bytes, limit: int = MAX_MODULE_BYTES) -> bytes | None:
+    """The content of a stored graph; None when it is damaged or unpacks to more than ``limit`` bytes."""
+    try:
+        content: bytes = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(limit + 1)
+    except (OSError, pa.ArrowException):
+        return None
+    return content if len(content) <= limit else None
