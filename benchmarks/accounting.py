@@ -28,6 +28,7 @@ from xla_insight.facts import numbers
 EVENTS_A_STEP = 10
 MILLION = 1_000_000
 STEP_NS = 20 * MILLION
+WIDTHS = (10, 8, 11, 15, 11, 16)
 
 
 def main() -> None:
@@ -39,9 +40,8 @@ def main() -> None:
     if options.one is not None:
         measure(options.one * MILLION)
         return
-    print(
-        f"{'events':>12}  {'seconds':>8}  {'cpu second':>10}  {'events a second':>16}  {'peak memory':>12}  {'of it, the spans':>16}"
-    )
+    heads = ("events", "seconds", "cpu seconds", "events a second", "peak memory", "of it, the spans")
+    print("  ".join(f"{head:>{width}}" for head, width in zip(heads, WIDTHS, strict=True)), flush=True)
     for size in options.events.split(","):
         command = [sys.executable, __file__, "--one", size]
         subprocess.run(command, check=True)
@@ -59,15 +59,15 @@ def measure(events: int) -> None:
     opened = opened_by(gaps, cuts)
     took, worked = time.perf_counter() - begin, time.process_time() - worked
     check(windows, by_step.host, total.host, len(opened) == len(gaps))
-    columns = (
-        f"{numbers.count(events):>12}",
-        f"{took:8.2f}",
-        f"{worked:10.2f}",
-        f"{numbers.count(events / took):>16}",
-        f"{numbers.size(peak_bytes()):>12}",
-        f"{numbers.size(before):>16}",
+    cells = (
+        numbers.count(events),
+        f"{took:.2f}",
+        f"{worked:.2f}",
+        numbers.count(events / took),
+        numbers.size(peak_bytes()),
+        numbers.size(before),
     )
-    print("  ".join(columns), flush=True)
+    print("  ".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True)), flush=True)
 
 
 def check(windows: Spans, by_step: np.ndarray, total: np.ndarray, complete: bool) -> None:

@@ -146,9 +146,8 @@ def _sentence(
     kind, opened = opener
     during = "" if step is None else f" in step {numbers.count(step)}"
     at = _at(cause, place)
-    text = (
-        f"Idle for {numbers.nanoseconds(end - begin)}{during}: {WORDS[cause]}{at} for {numbers.nanoseconds(ns)} of it."
-    )
+    part = "" if ns == end - begin else f" for {numbers.nanoseconds(ns)} of it"
+    text = f"Idle for {numbers.nanoseconds(end - begin)}{during}: {WORDS[cause]}{at}{part}."
     if kind is None:
         return text
     where = numbers.where(opened.site, opened.user_site)
