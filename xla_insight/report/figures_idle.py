@@ -6,6 +6,8 @@ conclusion.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import plotly.graph_objects as go
 
@@ -66,7 +68,6 @@ def _figure(columns: StepColumns, canvas: Canvas) -> go.Figure:
     chosen = colours(canvas.scheme)
     whole = IDLE_PX + OVERLAP_PX + _GAP_PX
     fixed = {"fixedrange": True, "zeroline": False, "ticks": "", "tickfont": {"color": chosen.muted}}
-    span = (float(columns.first[0]) - 0.5, float(columns.last[-1]) + 0.5) if len(columns.first) else (-0.5, 0.5)
     figure = go.Figure(
         layout=go.Layout(
             template="none",
@@ -90,25 +91,7 @@ def _figure(columns: StepColumns, canvas: Canvas) -> go.Figure:
                 "ticktext": ["0", "50 %", "100 %"],
                 "gridcolor": chosen.hairline,
             },
-            xaxis={
-                "range": span,
-                "anchor": "y2",
-                "title": {"text": "step", "standoff": 6, "font": {"size": 12}},
-                "tickformat": ",d",
-                "tick0": 0,
-                "dtick": whole_tick(span[1] - span[0], max(3, canvas.columns // 110)),
-                "showgrid": False,
-                "zeroline": False,
-                "ticks": "outside",
-                "ticklen": 4,
-                "tickcolor": chosen.hairline,
-                "showspikes": True,
-                "spikemode": "across",
-                "spikesnap": "cursor",
-                "spikethickness": 1,
-                "spikedash": "solid",
-                "spikecolor": chosen.muted,
-            },
+            xaxis=_step_axis(columns, canvas),
         )
     )
     for word, at in (("idle", 1.0), ("overlap", OVERLAP_PX / whole)):
@@ -125,6 +108,30 @@ def _figure(columns: StepColumns, canvas: Canvas) -> go.Figure:
             font={"color": chosen.ink},
         )
     return figure
+
+
+def _step_axis(columns: StepColumns, canvas: Canvas) -> dict[str, Any]:
+    chosen = colours(canvas.scheme)
+    span = (float(columns.first[0]) - 0.5, float(columns.last[-1]) + 0.5) if len(columns.first) else (-0.5, 0.5)
+    return {
+        "range": span,
+        "anchor": "y2",
+        "title": {"text": "step", "standoff": 6, "font": {"size": 12}},
+        "tickformat": ",d",
+        "tick0": 0,
+        "dtick": whole_tick(span[1] - span[0], max(3, canvas.columns // 110)),
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": chosen.hairline,
+        "showspikes": True,
+        "spikemode": "across",
+        "spikesnap": "cursor",
+        "spikethickness": 1,
+        "spikedash": "solid",
+        "spikecolor": chosen.muted,
+    }
 
 
 def _axis(figure: go.Figure, canvas: Canvas, total: FloatArray, lengths: FloatArray) -> float:

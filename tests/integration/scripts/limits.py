@@ -7,6 +7,7 @@ import io
 import json
 import os
 import time
+from typing import Any
 
 import torch
 import torch_xla
@@ -30,7 +31,7 @@ class Batches(Dataset):
 
 
 class SlowDisk(io.BytesIO):
-    def write(self, data: object) -> int:
+    def write(self, data: Any) -> int:
         time.sleep(SLEEP_S / 10)
         return super().write(data)
 
