@@ -9,6 +9,8 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -47,7 +49,8 @@ def timeline_figure(
     ``marked``: an idle gap to point at.
     """
     chosen = colours(canvas.scheme)
-    figure = _figure(view, origin_ns, canvas)
+    figure, notes = _figure(view, origin_ns, canvas), _Notes()
+    _name_rows(notes, canvas)
     x = (view.edges - origin_ns).astype(np.float64)
     for state in STACK_ORDER:
         if state in view.host:
@@ -60,11 +63,20 @@ def timeline_figure(
     tints = {"read": chosen.ink, "compile": chosen.host[HostState.COMPILE], "transfer": chosen.host[HostState.TRANSFER]}
     for kind, tint in tints.items():
         _marks(figure, x, view, (kind, tint))
-    _step_lines(figure, view, origin_ns, canvas)
+    _step_lines(notes, view, origin_ns, canvas)
     if marked is not None:
-        _outline(figure, marked, origin_ns, chosen)
+        _outline(notes, marked, origin_ns, chosen)
     _probe(figure, x, view, origin_ns)
+    figure.update_layout(annotations=notes.texts, shapes=notes.lines)
     return figure
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Texts and lines over the plot. Collected first: plotly takes long to add them one by one."""
+
+    texts: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[dict[str, Any]] = field(default_factory=list)
 
 
 _AXES = {"steps": "y", "host": "y2", "read": "y3", "compile": "y4", "device": "y5", "transfer": "y6"}
@@ -87,7 +99,7 @@ def _figure(view: TimelineView, origin_ns: int, canvas: Canvas) -> go.Figure:
     axes = {
         f"yaxis{_AXES[name][1:]}": {**fixed, "domain": domain, "range": [0, 1]} for name, domain in _domains().items()
     }
-    figure = go.Figure(
+    return go.Figure(
         layout=go.Layout(
             template="none",
             height=height_px(),
@@ -121,28 +133,19 @@ def _figure(view: TimelineView, origin_ns: int, canvas: Canvas) -> go.Figure:
             **axes,
         )
     )
+
+
+def _name_rows(notes: _Notes, canvas: Canvas) -> None:
+    """The word of each row at its left, and the line it stands on."""
+    chosen = colours(canvas.scheme)
     for name, (low, high) in _domains().items():
+        place = {"x": 0, "xref": "paper", "xanchor": "left", "xshift": -canvas.left_px, "yref": "paper"}
         word = {"steps": "step", "read": "reads"}.get(name) or ROW_WORDS.get(name, name)
-        _label(figure, canvas, word, (low + high) / 2)
+        text = {"text": word, "y": (low + high) / 2, "yanchor": "middle", "showarrow": False}
+        notes.texts.append({**place, **text, "font": {"color": chosen.ink}})
         if name != "steps":
-            line = {"color": chosen.hairline, "width": 1}
-            figure.add_shape(type="line", xref="paper", yref="paper", x0=0, x1=1, y0=low, y1=low, line=line)
-    return figure
-
-
-def _label(figure: go.Figure, canvas: Canvas, word: str, at: float) -> None:
-    figure.add_annotation(
-        text=word,
-        x=0,
-        xref="paper",
-        xanchor="left",
-        xshift=-canvas.left_px,
-        y=at,
-        yref="paper",
-        yanchor="middle",
-        showarrow=False,
-        font={"color": colours(canvas.scheme).ink},
-    )
+            ends = {"xref": "paper", "yref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": low}
+            notes.lines.append({"type": "line", **ends, "line": {"color": chosen.hairline, "width": 1}})
 
 
 def _ranked(device: Mapping[str, Shares], names: Sequence[str]) -> list[tuple[int, str, Shares]]:
@@ -202,34 +205,24 @@ def _marks(figure: go.Figure, x: Shares, view: TimelineView, look: tuple[str, st
     )
 
 
-def _step_lines(figure: go.Figure, view: TimelineView, origin_ns: int, canvas: Canvas) -> None:
+def _step_lines(notes: _Notes, view: TimelineView, origin_ns: int, canvas: Canvas) -> None:
     """A line where each step begins, and its number where there is room for it."""
-    chosen = colours(canvas.scheme)
+    colour = colours(canvas.scheme).muted
     room = (view.end_ns - view.begin_ns) * _STEP_LABEL_PX / canvas.columns
     starts = [start for _, start in view.steps] + [view.end_ns]
     for index, (number, start) in enumerate(view.steps):
         at = start - origin_ns
-        line = {"color": chosen.muted, "width": 1, "dash": "dot"}
-        figure.add_shape(type="line", xref="x", yref="paper", x0=at, x1=at, y0=0, y1=1, line=line)
-        if starts[index + 1] - start < room:
-            continue
-        figure.add_annotation(
-            text=numbers.count(number),
-            x=at,
-            xref="x",
-            y=0.5,
-            yref="y",
-            xanchor="left",
-            xshift=3,
-            showarrow=False,
-            font={"color": chosen.muted},
-        )
+        ends = {"xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}
+        notes.lines.append({"type": "line", **ends, "line": {"color": colour, "width": 1, "dash": "dot"}})
+        if starts[index + 1] - start >= room:
+            place = {"x": at, "xref": "x", "xanchor": "left", "xshift": 3, "y": 0.5, "yref": "y"}
+            notes.texts.append({**place, "text": numbers.count(number), "showarrow": False, "font": {"color": colour}})
 
 
-def _outline(figure: go.Figure, gap: IdleGap, origin_ns: int, chosen: Colours) -> None:
+def _outline(notes: _Notes, gap: IdleGap, origin_ns: int, chosen: Colours) -> None:
     begin = gap.start_s * 1e9 - origin_ns
-    line = {"color": chosen.accent, "width": 2}
-    figure.add_shape(type="rect", xref="x", yref="y5", x0=begin, x1=begin + gap.idle_s * 1e9, y0=0, y1=1, line=line)
+    corners = {"xref": "x", "yref": "y5", "x0": begin, "x1": begin + gap.idle_s * 1e9, "y0": 0, "y1": 1}
+    notes.lines.append({"type": "rect", **corners, "line": {"color": chosen.accent, "width": 2}})
 
 
 def _probe(figure: go.Figure, x: Shares, view: TimelineView, origin_ns: int) -> None:
