@@ -287,3 +287,16 @@ def test_input_that_hides_behind_the_device_costs_nothing(context: Make, stepped
     assert len(found(context(steps=stepped(10, STEP), spans=waits), "input_bound")) == 1
     made = context(steps=stepped(10, STEP), spans=waits, executions=runs(10, 5, 70))
     assert found(made, "input_bound") == []
+
+
+def test_a_long_first_compile_does_not_hide_a_slow_loader(context: Make, stepped: Steps) -> None:
+    compile_span = {**in_steps(1, "compile", 0, 95)[0], "thread": None}
+    steps = [{**row, "end_ns": row["end_ns"] + (2 * STEP if row["step"] == 0 else 0)} for row in stepped(8, STEP)]
+    for row in steps[1:]:
+        row["start_ns"], row["end_ns"] = row["start_ns"] + 2 * STEP, row["end_ns"] + 2 * STEP
+    waits = [{**row, "time_ns": row["time_ns"] + 2 * STEP} for row in in_steps(8, "input_wait", 10, 60)[1:]]
+    long_compile = {**compile_span, "duration_ns": 3 * STEP}
+    compiles = [{**compiled("sync"), "step": 0, "time_ns": 0, "duration_ns": 3 * STEP}]
+    made = context(steps=steps, compiles=compiles, spans=[long_compile, *waits], executions=runs(1, 305, 3))
+    (finding,) = found(made, "input_bound")
+    assert finding.severity is Severity.CRITICAL

@@ -31,10 +31,6 @@ class Context:
         wall_s = self.time.wall_s * max(1, len(self.tables.processes))
         return seconds / wall_s if wall_s > 0 else 0.0
 
-    def share_of_main(self, seconds: float) -> float:
-        """``seconds`` of the process that speaks for the run, as a share of its wall time; 0 when that is unknown."""
-        return seconds / self.time.wall_s if self.time.wall_s > 0 else 0.0
-
     def percent_of_wall(self, seconds: float) -> str:
         """`share_of_wall` in words."""
         return numbers.share(self.share_of_wall(seconds), 1) if self.time.wall_s > 0 else numbers.NOT_MEASURED
