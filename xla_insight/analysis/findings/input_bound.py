@@ -39,8 +39,8 @@ def input_bound(context: Context) -> tuple[Finding, ...]:
             cost_s=cost_s,
             summary=(
                 f"The training thread waits for input for {numbers.duration(waited_s)},"
-                f" {numbers.share(waited_s, context.time.wall_s)} of wall{_after(steady)}, in {numbers.plural(len(waits), 'wait')}"
-                f"{_idle(context, cost_s)}."
+                f" {numbers.share(waited_s, context.time.wall_s)} of wall{_after(steady)},"
+                f" in {numbers.plural(len(waits), 'wait')}{_idle(context, cost_s)}."
             ),
             advice="More loader workers, prefetching to the device, or cheaper work for each sample.",
             details={"loaders": {str(name): int(n) for name, n in waits["name"].value_counts().items()}},
