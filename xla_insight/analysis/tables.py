@@ -89,6 +89,8 @@ class RunTables:
     places: Mapping[tuple[int, int], Place] = field(default_factory=dict)
     hlo: Callable[[str], bytes | None] = lambda graph: None
     """The serialized module of a graph, None when it was not kept."""
+    ir: Callable[[str], str | None] = lambda graph: None
+    """The framework's text of a graph, None when it was not recorded."""
     snippet: Callable[[str, int], list[tuple[int, str]]] = lambda file, line: []
     """Source lines around a place, as recorded."""
     accounts: dict[tuple[str, int], Any] = field(default_factory=dict, compare=False, repr=False)
@@ -130,7 +132,7 @@ def load_tables(run: Run) -> RunTables:
     """Load what the analysis needs from an open run."""
     frames = {name: run.sql(query, categories=True) for name, query in QUERIES.items()}
     processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.ended, p.facts) for p in run.processes)
-    return RunTables(frames, processes, _places(frames["sites"]), run.hlo, run.snippet)
+    return RunTables(frames, processes, _places(frames["sites"]), run.hlo, run.ir, run.snippet)
 
 
 def spans_of(frame: pd.DataFrame) -> Spans:

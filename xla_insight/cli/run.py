@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -27,11 +28,16 @@ def run_command(
         str | None,
         typer.Option(help="Folder or URL to record to; it must not hold anything yet.  [default: runs/NAME]"),
     ] = None,
-    level: Annotated[str | None, typer.Option(help="How much to record: light.")] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(
+            help="light, or full: each graph as text and lines in every graph, much slower.  [default: light]"
+        ),
+    ] = None,
 ) -> int:
     """Run SCRIPT as Python would, record it and every child process to one run, and exit with its status."""
     from xla_insight.record import launch
-    from xla_insight.record.session import LEVELS
+    from xla_insight.record.session import LEVEL_VARIABLE, LEVELS
 
     if level is not None and level not in LEVELS:
         raise UsageError(f"no level {level!r}; choose one of: {', '.join(LEVELS)}")
@@ -41,7 +47,7 @@ def run_command(
         raise UsageError(f"cannot record to {out!r}: give a folder, or the URL of a place that outlives this command")
     if out is not None and is_taken(out):
         raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out")
-    status = launch.run_command(command, run, level or "light")
+    status = launch.run_command(command, run, level or os.environ.get(LEVEL_VARIABLE) or "light")
     if is_taken(run):
         print(f"xla-insight: recorded to {run}; read it with: xla-insight report {run}", file=sys.stderr)
     else:

@@ -171,9 +171,14 @@ def _group(op_type: str, spots: list[Spot]) -> OpGroup:
 def site_of(stack: tuple[Frame, ...]) -> Frame | None:
     """The innermost frame outside the framework, else the innermost one; None for an empty stack."""
     for frame in stack:
-        if not any(part in frame.file for part in _FRAMEWORK_PARTS):
+        if not in_framework(frame):
             return frame
     return stack[0] if stack else None
+
+
+def in_framework(frame: Frame) -> bool:
+    """Whether a frame belongs to torch, torch_xla, JAX or TensorFlow itself."""
+    return any(part in frame.file for part in _FRAMEWORK_PARTS)
 
 
 def first_of_groups(

@@ -73,7 +73,7 @@ def _walk(name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
             yield from _walk(f"{name}.{key}" if name else str(key), inner, depth - 1)
     elif depth and isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            yield from _walk(f"{name}[{index}]", inner, depth - 1)
+            yield from _walk(f"{name or 'batch'}[{index}]", inner, depth - 1)
 
 
 def place_of(function: Any) -> Place | None:
@@ -88,5 +88,5 @@ def place_of(function: Any) -> Place | None:
     for candidate in candidates:
         code = getattr(getattr(candidate, "__func__", candidate), "__code__", None)
         if code is not None:
-            return Place(code.co_filename, code.co_firstlineno, code.co_qualname)
+            return Place(code.co_filename, code.co_firstlineno, code.co_qualname.rpartition("<locals>.")[2])
     return None

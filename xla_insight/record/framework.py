@@ -24,8 +24,8 @@ class Writer(Protocol):
     def flush(self) -> None:
         """Write what was appended to disk."""
 
-    def write_graph(self, graph: str, content: bytes) -> int | None:
-        """Store the HLO of a graph, compressed; its size on disk, None when it could not be written."""
+    def write_graph(self, graph: str, content: bytes, suffix: str = ...) -> int | None:
+        """Store a graph, compressed (its HLO, unless ``suffix`` says otherwise); its size, None when that failed."""
 
     def touch(self) -> None:
         """Show readers that this process is alive although there is nothing to write."""

@@ -13,12 +13,15 @@ import re
 import shutil
 import tempfile
 import threading
+import time
 
 MAX_MODULE_BYTES = 512 << 20
 """A larger one is not read into the training process: constants of that size are not a graph to look at."""
 
 IDLE_SWEEP_S = 2.0
 """The compiler cannot be told to stop dumping: between recordings what it writes is deleted this often."""
+
+ABANDONED_S = 3600.0
 
 _FOLDER = "xla-insight-hlo-"
 _MODULE = re.compile(r"module_([0-9]+)\..*before_optimizations\.hlo\.pb")
@@ -29,7 +32,8 @@ class GraphDump:
 
     def __init__(self) -> None:
         self._pid = os.getpid()
-        self.path = tempfile.mkdtemp(prefix=_FOLDER)
+        _remove_abandoned()
+        self.path = tempfile.mkdtemp(prefix=f"{_FOLDER}{self._pid}-")
         self._seen: set[str] = set()
         self._attended = threading.Event()
         self._idle: threading.Thread | None = None
@@ -94,3 +98,24 @@ class GraphDump:
         """Delete the folder, at the end of the process that made it."""
         if self._pid == os.getpid():
             shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _remove_abandoned() -> None:
+    """Delete folders of processes that were killed: they could not."""
+    root = tempfile.gettempdir()
+    with contextlib.suppress(OSError), os.scandir(root) as entries:
+        for entry in entries:
+            match = re.fullmatch(_FOLDER + r"(\d+)-.*", entry.name)
+            # A live process of another container may have a number that is free here: its folder is in use.
+            if match and not _is_alive(int(match[1])) and time.time() - entry.stat().st_mtime > ABANDONED_S:
+                shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

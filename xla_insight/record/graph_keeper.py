@@ -13,6 +13,7 @@ from xla_insight.facts.events import Event, Kind
 from xla_insight.record.framework import Writer
 from xla_insight.record.modules import Module
 from xla_insight.record.sources import Sources
+from xla_insight.store.graph_files import HLO, IR
 
 DEFAULT_LIMIT_BYTES = 256 << 20
 """Of compressed graphs per process: about 2,000 training steps of a large model."""
@@ -36,10 +37,17 @@ class GraphKeeper:
         self._seen.add(graph)
         for file, line in module.facts.lines:
             self._sources.want(os.path.abspath(file), line)
+        self._write(graph, module.content, HLO)
+
+    def keep_text(self, graph: str, text: bytes) -> None:
+        """Store the framework's own text of a graph."""
+        self._write(graph, text, IR)
+
+    def _write(self, graph: str, content: bytes, suffix: str) -> None:
         if self._used >= self._limit:
             self._lose(f"the limit for stored graphs ({self._limit / 1e6:.0f} MB, max_graph_bytes) was reached")
             return
-        size = self._writer.write_graph(graph, module.content)
+        size = self._writer.write_graph(graph, content, suffix)
         if size is None:
             self._lose("its file could not be written")
             return

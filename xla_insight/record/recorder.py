@@ -13,23 +13,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xla_insight.facts.events import Event, Kind, StepSource, Trigger
-from xla_insight.record.blocks import Block
+from xla_insight.record.capture import GraphCapture, Ways
 from xla_insight.record.clock import Clock
 from xla_insight.record.counting import Counting
 from xla_insight.record.debug_file import DebugFile, Position
 from xla_insight.record.faults import Faults
 from xla_insight.record.framework import Framework, Writer
-from xla_insight.record.graph_dump import GraphDump
-from xla_insight.record.graph_keeper import DEFAULT_LIMIT_BYTES, GraphKeeper
-from xla_insight.record.lines import LineCapture
 from xla_insight.record.matching import Checkpoint, HookEnd, Matcher
-from xla_insight.record.modules import Module
-from xla_insight.record.sessions import Sessions
-from xla_insight.record.sources import Sources
 from xla_insight.record.stacks import Stacks, named_places
 
 TICK_S = 0.2
@@ -54,23 +47,12 @@ class Look(NamedTuple):
     modules: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Capture:
-    """Where graphs are described and dumped (None: nowhere), whether they are read from profiler sessions instead, and
-    whether source lines may be asked for.
-    """
-
-    debug_file: DebugFile | None = None
-    dump: GraphDump | None = None
-    sessions: bool = False
-    lines: bool = False
-    max_graph_bytes: int = DEFAULT_LIMIT_BYTES
-
-
 class Recorder:
     """Hooks call ``begin``, ``end``, ``span`` and ``mark_step``; ``start`` and ``stop`` frame the recording."""
 
-    def __init__(self, framework: Framework, capture: Capture, writer: Writer, faults: Faults) -> None:
+    def __init__(
+        self, framework: Framework, debug_file: DebugFile | None, ways: Ways, writer: Writer, faults: Faults
+    ) -> None:
         self.faults = faults
         self.active = False
         self.dropped = 0
@@ -80,20 +62,16 @@ class Recorder:
         self._framework = framework
         self._counter = framework.counter
         self._hit, self._miss = framework.hit_counter, framework.miss_counter
-        self._debug_file = capture.debug_file
-        self._dump = capture.dump
-        self._lines = LineCapture(framework.lines) if capture.lines else None
-        self._dumped_misses = 0
+        self._debug_file = debug_file
         self._writer = writer
         self._clock = Clock()
         self._raw: deque[tuple[Any, ...]] = deque()
         self._events: list[Event] = []
         self._counting = Counting(framework, self._clock, self._events.append)
-        self._sources = Sources()
-        self._keeper = GraphKeeper(writer, self._events.append, self._sources, capture.max_graph_bytes)
-        self._sessions = Sessions(framework.session, self._keeper.keep) if capture.sessions else None
-        compiled = self._sessions.compiled if self._sessions is not None else _nobody_listens
-        self._matcher = Matcher(self._events.append, self.stacks.intern_places, self._keeper.keep, compiled)
+        self._graphs = GraphCapture(ways, framework, writer, self._events.append, faults)
+        self._matcher = Matcher(
+            self._events.append, self.stacks.intern_places, self._graphs.keep, self._graphs.compiled
+        )
         self._threads: dict[int, int] = {}
         self._last_tracing_ns = self._last_counters_ns = self._last_anchor_ns = 0
         self._step: int | None = None
@@ -111,11 +89,7 @@ class Recorder:
         counter = self._counter
         position = self._debug_file.position() if self._debug_file is not None else None
         misses = counter(self._miss) or 0
-        modules: tuple[str, ...] = ()
-        if self._dump is not None and misses != self._dumped_misses:
-            self._dumped_misses = misses
-            modules = self._dump.news()
-        return Look(counter(self._hit) or 0, misses, position, modules)
+        return Look(counter(self._hit) or 0, misses, position, self._graphs.news(misses))
 
     def _push(self, item: tuple[Any, ...]) -> None:
         if len(self._raw) < MAX_BUFFER:
@@ -137,8 +111,7 @@ class Recorder:
         now = time.perf_counter_ns()
         look = self._look()
         self._push(("look", now, threading.get_ident(), look, kind, site, (begin_ns, name, detail)))
-        if self._lines is not None:
-            self._lines.look(look.misses)
+        self._graphs.cut(look.misses)
         if self.after_first_graph is not None:
             callback, ran = self.after_first_graph, bool(look.hits or look.misses)
             if ran:
@@ -208,10 +181,7 @@ class Recorder:
         look = self._look()
         now = time.perf_counter_ns()
         self._matcher.begin_recording(Checkpoint(now, 0, look.hits, look.misses, Kind.MARK, None, None))
-        if self._lines is not None:
-            self.faults.guard("lines")(self._lines.start)()
-        if self._sessions is not None:
-            self.faults.guard("sessions")(self._sessions.start)()
+        self._graphs.start()
         self._events.append(Event(now, None, Kind.MARK, thread=0, name="start"))
         self.active = True
         self._thread = threading.Thread(target=self._run, name="xla-insight", daemon=True)
@@ -230,8 +200,7 @@ class Recorder:
         if self._thread is not None and self._thread.is_alive():
             self._thread.join(timeout=5.0)
         guard = self.faults.guard("stop")
-        if self._lines is not None:
-            guard(self._lines.stop)()
+        guard(self._graphs.stop)()
         guard(self._last_ticks)()
         guard(self._finish)()
         facts = {"dropped": self.dropped, "counters": self._counting.totals, **(guard(final_facts)() or {})}
@@ -255,9 +224,9 @@ class Recorder:
                 self._debug_file.poll()
                 look = self._look()
                 last = Checkpoint(time.perf_counter_ns(), 0, look.hits, look.misses, Kind.MARK, None, None)
-                self._matcher.checkpoint(last, self._debug_file.take_all(), self._modules(look.modules))
+                self._matcher.checkpoint(last, self._debug_file.take_all(), self._graphs.modules(look.modules))
             self._matcher.finish()
-            self.faults.guard("sessions")(self._look_at_programs)(final=True)
+            self._graphs.tick(final=True)
             now = time.perf_counter_ns()
             if self.dropped:
                 why = "the drain thread fell behind"
@@ -290,22 +259,10 @@ class Recorder:
             for item in raw:
                 digest(item)
             guard("matching")(self._matcher.pair)()
-            if self._sessions is not None:
-                guard("sessions")(self._look_at_programs)()
+            self._graphs.tick()
             self._counting.refresh_names()
             self._tick_s = self._counting.next_poll_s(TICK_S, MIN_TICK_S)
             self._flush(force=any(event.kind == Kind.COMPILE for event in self._events))
-
-    def _look_at_programs(self, final: bool = False) -> None:
-        sessions = self._sessions
-        if sessions is None or self._framework.eager():
-            return
-        sessions.look(final)
-        if sessions.unmatched:
-            now, count = time.perf_counter_ns(), float(sessions.unmatched)
-            sessions.unmatched = 0
-            why = "which of the compiler's live programs they are could not be told"
-            self._events.append(Event(now, None, Kind.LOST, name="graphs", value=count, detail=why))
 
     def _poll_debug_file(self, file: DebugFile) -> None:
         before = file.recreated
@@ -336,7 +293,7 @@ class Recorder:
             written = self._debug_file.take(look.position) if self._debug_file is not None else []
             hook_end = HookEnd(*end) if end is not None else None
             checkpoint = Checkpoint(now, self._thread_index(thread), look.hits, look.misses, kind, site, hook_end)
-            self._matcher.checkpoint(checkpoint, written, self._modules(look.modules))
+            self._matcher.checkpoint(checkpoint, written, self._graphs.modules(look.modules))
         elif tag == "event":
             _, event, thread, step = item
             self._events.append(event._replace(thread=self._thread_index(thread), step=step))
@@ -348,14 +305,6 @@ class Recorder:
             self._counting.cleared(counters=item[1])
             if item[1]:
                 self._matcher.counters_cleared()
-
-    def _modules(self, names: tuple[str, ...]) -> list[Module]:
-        """The captured modules of these names; the rest of what the compiler dumped is deleted."""
-        if self._dump is None or not names:
-            return []
-        found = [Module(content) for name in names if (content := self._dump.take(name)) is not None]
-        self._dump.sweep()
-        return found
 
     def _thread_index(self, ident: int, name: str | None = None) -> int:
         index = self._threads.get(ident)
@@ -371,8 +320,8 @@ class Recorder:
         for identity, text in self.stacks.new_sites():
             self._events.append(Event(now, None, Kind.SITE, site=identity, name=text))
             for file, line in named_places(text):
-                self._sources.want(file, line)
-        self._events.extend(self._sources.events(now))
+                self._graphs.sources.want(file, line)
+        self._events.extend(self._graphs.sources.events(now))
         for where, count, message in self.faults.unreported():
             self._events.append(Event(now, None, Kind.FAULT, name=where, value=float(count), detail=message))
 
@@ -388,7 +337,3 @@ class Recorder:
         self._writer.append(list(self._events))
         self._events.clear()  # the matcher and the counting hold this very list
         self._writer.flush()
-
-
-def _nobody_listens(block: Block | None) -> None:
-    """A compile whose program is captured otherwise, or not at all."""

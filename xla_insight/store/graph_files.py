@@ -1,4 +1,4 @@
-"""The stored graphs of a process: ``graphs/HASH.hlo.pb.zst``, each written once.
+"""The stored graphs of a process: ``graphs/HASH.hlo.pb.zst`` and, at level full, ``HASH.ir.zst``, each written once.
 
 Owns their names and the compression. What a module means is parsed in ``graph``.
 """
@@ -11,26 +11,26 @@ import re
 import pyarrow as pa
 
 FOLDER = "graphs"
-SUFFIX = ".hlo.pb.zst"
+HLO, IR = ".hlo.pb.zst", ".ir.zst"
+"""Suffixes: the module before optimization, and the framework's own text with the hashes of its roots."""
 MAX_MODULE_BYTES = 1 << 30
 """A file that unpacks to more than this is not opened: no graph is that large, and anybody may have written it."""
 
 _LEVEL = 3
-_NAME = re.compile(r"([0-9a-z][0-9a-z-]{0,79})" + re.escape(SUFFIX))
+_GRAPH = re.compile(r"[0-9a-z][0-9a-z-]{0,79}")
 
 
-def graph_file(graph: str) -> str:
+def graph_file(graph: str, suffix: str = HLO) -> str:
     """The file of a graph, relative to the folder of its process. Raises OSError for an id that is no file name."""
-    name = f"{graph}{SUFFIX}"
-    if not _NAME.fullmatch(name):
+    if not _GRAPH.fullmatch(graph):
         raise OSError(f"{graph!r} cannot be the name of a file")
-    return f"{FOLDER}/{name}"
+    return f"{FOLDER}/{graph}{suffix}"
 
 
-def graph_of(name: str) -> str | None:
-    """The graph that a file in the folder ``graphs`` holds; None when it is none of ours."""
-    match = _NAME.fullmatch(name)
-    return match[1] if match else None
+def graph_of(name: str, suffix: str = HLO) -> str | None:
+    """The graph that a file in the folder ``graphs`` holds in this form; None when it is none of ours."""
+    graph = name.removesuffix(suffix)
+    return graph if name.endswith(suffix) and _GRAPH.fullmatch(graph) else None
 
 
 def write_compressed(path: str, content: bytes) -> int:

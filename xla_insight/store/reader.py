@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from xla_insight.errors import QueryError, RunFormatError
 from xla_insight.store.database import Lifetime, build_database
-from xla_insight.store.graph_files import FOLDER, MAX_MODULE_BYTES, decompress, graph_of
+from xla_insight.store.graph_files import FOLDER, HLO, IR, MAX_MODULE_BYTES, decompress, graph_of
 from xla_insight.store.loading import Loaded, ProcessLog, load
 from xla_insight.store.run_files import RefusedError, RemoteFiles
 from xla_insight.store.views import TABLES
@@ -123,24 +123,33 @@ class Run:
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     @cached_property
-    def _graph_files(self) -> dict[str, str]:
-        """Graph -> the file that holds it, of the first process that has it."""
-        found: dict[str, str] = {}
+    def _graph_files(self) -> dict[tuple[str, str], str]:
+        """(graph, form) -> the file that holds it, of the first process that has it."""
+        found: dict[tuple[str, str], str] = {}
         for process in self.processes:
             folder = f"{process.folder}/{FOLDER}"
             for name in self._files.names(folder):
-                graph = graph_of(name)
-                if graph is not None:
-                    found.setdefault(graph, f"{folder}/{name}")
+                for suffix in (HLO, IR):
+                    graph = graph_of(name, suffix)
+                    if graph is not None:
+                        found.setdefault((graph, suffix), f"{folder}/{name}")
         return found
 
     def graph_hashes(self) -> frozenset[str]:
         """The graphs whose HLO was kept."""
-        return frozenset(self._graph_files)
+        return frozenset(graph for graph, suffix in self._graph_files if suffix == HLO)
 
     def hlo(self, graph: str) -> bytes | None:
-        """The HLO of a graph before optimization, as a serialized HloModuleProto; None when not kept, or damaged."""
-        name = self._graph_files.get(graph)
+        """The HLO of a graph before optimization, as a serialized HloProto; None when not kept, or damaged."""
+        return self._graph(graph, HLO)
+
+    def ir(self, graph: str) -> str | None:
+        """The framework's text of a graph with its hashes (level full only); None when not kept, or damaged."""
+        content = self._graph(graph, IR)
+        return None if content is None else content.decode("utf-8", "replace")
+
+    def _graph(self, graph: str, suffix: str) -> bytes | None:
+        name = self._graph_files.get((graph, suffix))
         if name is None:
             return None
         try:

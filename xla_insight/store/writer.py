@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from xla_insight.facts.events import SCHEMA_VERSION, Event, Kind
 from xla_insight.store import folder as folders
-from xla_insight.store.graph_files import graph_file, write_compressed
+from xla_insight.store.graph_files import HLO, graph_file, write_compressed
 from xla_insight.store.parts import PartFacts, write_part
 from xla_insight.store.schema import DEFINITIONS, PROCESS_FILE, RUN_FILE, STREAM_SUFFIX, part_name, to_batch
 from xla_insight.store.shipping import LOCAL_URL, Destination, Shipper, is_remote, make_spool
@@ -109,21 +109,22 @@ class RunWriter:
         with self._lock:
             self._flush()
 
-    def write_graph(self, graph: str, content: bytes) -> int | None:
-        """Store the HLO of a graph, compressed, beside the log; its size on disk, None when it could not be written.
+    def write_graph(self, graph: str, content: bytes, suffix: str = HLO) -> int | None:
+        """Store one form of a graph, compressed, beside the log; its size on disk, None when it could not be written.
 
-        A graph that is there already is left as it is.
+        ``suffix`` is one of `graph_files`. A graph that is there already is replaced.
         """
         if self._idle():
             return None
         with self._lock:
             try:
-                name = graph_file(graph)
+                name = graph_file(graph, suffix)
                 size = write_compressed(os.path.join(self.folder, name), content)
             except OSError as error:
                 self._failed(error)
                 return None
-            self._graphs[graph] = [size, len(content)]
+            if suffix == HLO:
+                self._graphs[graph] = [size, len(content)]
             self._facts_due = True
             self._ship(name)
         return size

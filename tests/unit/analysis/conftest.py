@@ -62,6 +62,7 @@ MS = 1_000_000
 def make_tables(
     processes: Sequence[Process] = (Process(0, 0, 0, 10_000 * MS),),
     places: dict[int, Place] | None = None,
+    hlo: Callable[[str], bytes | None] = lambda graph: None,
     **rows: Rows,
 ) -> RunTables:
     """Tables with the given rows (``process`` 0 unless said); ``places`` maps site ids of every process."""
@@ -72,7 +73,7 @@ def make_tables(
     assert not rows, f"no such tables: {sorted(rows)}"
     frames["ran"] = _ran(frames["executions"])
     known = {(p.index, site): place for p in processes for site, place in (places or {}).items()}
-    return RunTables(frames, tuple(processes), known)
+    return RunTables(frames, tuple(processes), known, hlo)
 
 
 def _ran(executions: pd.DataFrame) -> pd.DataFrame:

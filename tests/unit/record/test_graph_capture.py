@@ -15,6 +15,7 @@ from xla_insight.record.blocks import Block
 from xla_insight.record.graph_dump import GraphDump
 from xla_insight.record.graph_keeper import GraphKeeper
 from xla_insight.record.hlo_facts import HloFacts, read_hlo_facts
+from xla_insight.record.ir_file import IrFile
 from xla_insight.record.lines import CUTS, LineCapture
 from xla_insight.record.modules import Module, assign
 from xla_insight.record.sources import AROUND, Sources
@@ -111,7 +112,7 @@ class Shelf:
         self.size = size
         self.graphs: list[str] = []
 
-    def write_graph(self, graph: str, content: bytes) -> int | None:
+    def write_graph(self, graph: str, content: bytes, suffix: str) -> int | None:
         self.graphs.append(graph)
         return self.size
 
@@ -154,3 +155,23 @@ def test_source_lines_are_kept_once_and_only_around_wanted_places(tmp_path: Path
     assert more.dims == (20 + AROUND + 1,)
     sources.want(str(tmp_path / "gone.py"), 3)
     assert sources.events(7) == []
+
+
+def test_text_of_each_graph_once_and_nothing_stays() -> None:
+    file = IrFile()
+    try:
+
+        def entry(graph: str, body: str = "IR {}") -> str:
+            return f"[ScheduleSyncTensorsGraph]\n## BEGIN_GRAPH\n{body}\n\nGraph Hash: {graph}\n\n## END_GRAPH\n\n"
+
+        path = Path(f"{file.path}.0")
+        path.write_text(entry("aa") + entry("bb") + entry("aa") + entry("cc")[:40])
+        assert file.poll() == [], "renamed now, read at the next look"
+        path.write_text(entry("cc")[40:] + entry("dd", "x" * 10))
+        assert [graph for graph, _ in file.poll()] == ["aa", "bb"]
+        found = dict(file.poll())
+        assert list(found) == ["cc", "dd"]
+        assert found["cc"].decode().startswith("[ScheduleSyncTensorsGraph]") and b"## END_GRAPH" in found["cc"]
+        assert list(path.parent.iterdir()) == []
+    finally:
+        file.remove()

@@ -118,7 +118,9 @@ def absolute(file: str, process: int, tables: RunTables) -> str:
 def _severity(
     explanation: Explanation, count: int, compile_s: float, families: Sequence[Family], wall_s: float | None
 ) -> Severity:
-    if explanation.expected or all(family.bounded_and_reused() for family in families):
+    # Evicted graphs are few and used again: that they are compiled each time is the fault.
+    bounded = explanation.cause != "evicted" and all(family.bounded_and_reused() for family in families)
+    if explanation.expected or bounded:
         return Severity.INFO
     if count >= CRITICAL_COUNT and wall_s and compile_s >= CRITICAL_SHARE * wall_s:
         return Severity.CRITICAL

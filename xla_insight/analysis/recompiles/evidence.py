@@ -22,6 +22,10 @@ DTYPES = {
     "float64": "f64", "float16": "f16", "bfloat16": "bf16", "complex64": "c64", "complex128": "c128",
 }  # fmt: skip
 """Element types of tensors, as graphs name them."""
+SAME_COMPUTATION = "same computation"
+SAME_ROOTS = "same computation, same roots"
+OTHER_ROOTS = "same computation, other roots"
+"""Notes of graphs that compute the same: how much is known of which part of the key moved."""
 
 
 @dataclass(frozen=True, slots=True)

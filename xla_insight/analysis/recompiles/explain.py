@@ -6,10 +6,11 @@ Owns the walk through the compiles in time and what is remembered on the way. Le
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
+from xla_insight.analysis.recompiles.evidence import OTHER_ROOTS, SAME_COMPUTATION, SAME_ROOTS, Evidence, Explanation
 from xla_insight.analysis.recompiles.happenings import Happenings
 from xla_insight.analysis.recompiles.history import Compile, FamilyKey, History, executions_of
 from xla_insight.analysis.recompiles.library import GraphLibrary
@@ -25,6 +26,7 @@ ALIKE_SHARE = 0.8
 """The same for graphs of different families."""
 UNRELATED_SIZE = 8
 """A graph this many times as large does another job."""
+_ROOTS = re.compile(r"^Root Hashes: \((.*)\)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class _Walk:
     def __init__(self, history: History, tables: RunTables, library: GraphLibrary) -> None:
         self._history = history
         self._library = library
+        self._text = tables.ir
         self._happenings = Happenings(tables)
         self._executed = executions_of(tables["ran"])
         self._families: dict[FamilyKey, RelativeIndex] = defaultdict(RelativeIndex)
@@ -57,8 +60,17 @@ class _Walk:
         signature = None if compile_.seen_before or compile_.eager else self._library.signature(compile_.graph)
         against = self._relative(compile_, signature)
         explanation = explanation_of(self._evidence(compile_, against))
+        if explanation.note == SAME_COMPUTATION:
+            explanation = replace(explanation, note=self._which_layer(compile_.graph, against))
         self._remember(compile_, signature)
         return Explained(compile_, explanation, against)
+
+    def _which_layer(self, graph: str | None, against: str | None) -> str:
+        """Which part of the key moved, when the framework's own text was recorded: it has the hashes of the roots."""
+        roots = [_roots(self._text(name)) if name else None for name in (graph, against)]
+        if None in roots:
+            return SAME_COMPUTATION
+        return SAME_ROOTS if roots[0] == roots[1] else OTHER_ROOTS
 
     def _relative(self, compile_: Compile, wanted: Signature | None) -> str | None:
         if wanted is None:
@@ -123,3 +135,9 @@ class _Walk:
         self._families[compile_.family].add(compile_.graph, signature)
         if not compile_.is_read:
             self._processes[compile_.process].add(compile_.graph, signature)
+
+
+def _roots(text: str | None) -> tuple[str, ...] | None:
+    """The hashes of a graph's roots in its text; None when it has none."""
+    match = _ROOTS.search(text or "")
+    return tuple(match[1].split(", ")) if match else None

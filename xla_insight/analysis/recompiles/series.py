@@ -25,6 +25,8 @@ _GROWING = frozenset({
     "first_graph",
 })  # fmt: skip
 MIN_GROWTH = 3
+MIN_FOLLOWING = 3
+"""Graphs in which a size must follow a number that was read; fewer may do so by chance."""
 CONTAINED_SHARE = 0.95
 _MODES = frozenset({"control_flow", "unknown", "live_outputs"})
 MAX_BLOCKS = 3
@@ -44,6 +46,7 @@ def in_hindsight(explained: Sequence[Explained], tables: RunTables, library: Gra
     for indexes in families.values():
         _growth(found, indexes, sequences, library)
         _sisters(found, indexes)
+        _read_sizes(found, indexes)
         _modes(found, indexes, sequences)
     return tuple(found)
 
@@ -184,3 +187,27 @@ def _sisters(found: list[Explained], indexes: list[int]) -> None:
                 model = next(sister for sister in sisters if sister.cause == cause)
                 changed = replace(explanation, cause=cause, group=model.group, note=model.note)
                 found[index] = replace(found[index], explanation=changed)
+
+
+# ---- sizes that follow a value ---------------------------------------------------------------------------------------
+
+
+def _read_sizes(found: list[Explained], indexes: list[int]) -> None:
+    """A size that Python computed from a number it had read: in several graphs it is that number plus a constant."""
+    places: dict[object, list[int]] = defaultdict(list)
+    for index in indexes:
+        explanation = found[index].explanation
+        if explanation.cause == "python_shape" and dict(explanation.details).get("reads"):
+            places[explanation.frame].append(index)
+    for members in places.values():
+        if len(members) >= MIN_FOLLOWING and _follow_reads([dict(found[i].explanation.details) for i in members]):
+            for index in members:
+                changed = replace(found[index].explanation, cause="data_dependent_shape", note="read")
+                found[index] = replace(found[index], explanation=changed)
+
+
+def _follow_reads(details: Sequence[dict[str, tuple[int, ...]]]) -> bool:
+    rests = [{size - number for size in d["sizes"] for number in d["reads"]} for d in details]
+    sizes = {d["sizes"] for d in details}
+    reads = {d["reads"] for d in details}
+    return len(sizes) >= MIN_FOLLOWING and len(reads) >= MIN_FOLLOWING and bool(set.intersection(*rests))

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from xla_insight.analysis.recompiles.advice import shown as example_of
-from xla_insight.analysis.recompiles.evidence import Explanation
+from xla_insight.analysis.recompiles.evidence import OTHER_ROOTS, SAME_COMPUTATION, SAME_ROOTS, Explanation
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.facts import numbers
 
@@ -41,7 +41,7 @@ def root_at(explanation: Explanation) -> str:
 
 def _operation(explanation: Explanation) -> str:
     name = explanation.operation.removeprefix("aten::").removeprefix("xla::")
-    return name or explanation.opcode
+    return "a constant" if name == "prim::Constant" else name or explanation.opcode
 
 
 def _now_before(explanation: Explanation) -> str:
@@ -227,10 +227,10 @@ def _unknown(members: Sequence[Explained]) -> str:
     shown, times = members[0].explanation, numbers.plural(len(members), "more graph")
     if members[0].compile.place.site is None:
         return f"{numbers.plural(len(members), 'graph')} compiled at a place that was not recorded."
-    if shown.note == "same computation":
+    if shown.note in _SAME:
         return (
-            f"{times} compiled at {cut_at(members)} with the same operations and inputs as an earlier one: only which"
-            " values share a node or a buffer differs."
+            f"{times} compiled at {cut_at(members)} with the same operations and inputs as an earlier one:"
+            f" {_SAME[shown.note]}."
         )
     if shown.note:
         return f"{times} compiled at {cut_at(members)} after the first: {shown.note}."
@@ -287,6 +287,12 @@ def _replaced(members: Sequence[Explained]) -> str:
         " old ones."
     )
 
+
+_SAME = {
+    SAME_COMPUTATION: "only which values share a node or a buffer differs (a run at level full says which)",
+    SAME_ROOTS: "the hashes of its outputs are equal too, so the order of its inputs or the buffers given away moved",
+    OTHER_ROOTS: "the hashes of its outputs differ, so an attribute differs that the graph does not show",
+}
 
 _SUMMARIES: dict[str, Words] = {
     "first_graph": _first,

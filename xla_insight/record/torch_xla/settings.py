@@ -14,6 +14,7 @@ from types import ModuleType
 
 from xla_insight.record.debug_file import DebugFile
 from xla_insight.record.graph_dump import GraphDump
+from xla_insight.record.ir_file import IrFile
 from xla_insight.record.torch_xla.facts import MODULE, graphs_ran
 
 MAX_FRAMES = "32"
@@ -24,6 +25,7 @@ _OWNER = "XLA_INSIGHT_DEBUG_OWNER"
 _FLAGS = "XLA_FLAGS"
 _DUMP_TO, _AS_PROTO = "--xla_dump_to=", "--xla_dump_hlo_as_proto"
 """Dump flags are no part of a graph's key: the framework leaves them out when it hashes its environment."""
+_TEXT = "XLA_SAVE_TENSORS_FILE"
 _IR_DEBUG = ("XLA_IR_DEBUG", "XLA_HLO_DEBUG")
 """They change every key, so they are the user's to set; with them lines are in every graph anyway."""
 
@@ -43,6 +45,7 @@ class Settings:
         self.reason = ""
         self.dump: GraphDump | None = None
         self.dump_reason = ""
+        self.text: IrFile | None = None
 
     def arrange(self) -> None:
         """Set what must be set before the first graph; respect what the user set. Does nothing when already done."""
@@ -82,6 +85,14 @@ class Settings:
         self.dump = GraphDump()
         atexit.register(self.dump.remove)
         self._set({_FLAGS: f"{flags} {_DUMP_TO}{self.dump.path} {_AS_PROTO}".strip(), _OWNER: self._pid})
+
+    def arrange_text(self) -> None:
+        """Have the framework write every graph that it runs as text. Must come before the first graph."""
+        if self.text is not None or self._environment.get(_TEXT):
+            return
+        self.text = IrFile()
+        atexit.register(self.text.remove)
+        self._set({_TEXT: self.text.path})
 
     def refuse_dump(self, reason: str) -> None:
         """It is too late for the dump: say why."""
@@ -137,8 +148,11 @@ _known_settings = [Settings(os.environ)]
 """The settings of this process, last; before them those of parents it was forked from."""
 
 
-def arrange_settings() -> Settings:
-    """The settings of this process, arranged when that is still of use. Needs no import of torch_xla."""
+def arrange_settings(text: bool = False) -> Settings:
+    """The settings of this process, arranged when that is still of use. Needs no import of torch_xla.
+
+    ``text``: every graph as text, too.
+    """
     if _known_settings[-1].is_inherited:
         _known_settings.append(Settings(os.environ))
     settings = _known_settings[-1]
@@ -151,6 +165,8 @@ def arrange_settings() -> Settings:
         settings.reason = "recording began after the first graph, when the debug settings had been read already"
         return settings
     settings.arrange()
+    if text:
+        settings.arrange_text()
     return settings
 
 

@@ -27,7 +27,7 @@ from xla_insight.analysis.recompiles.rules.structure import (
     sharding_marks,
     state_by_position,
 )
-from xla_insight.analysis.recompiles.rules.values import optimizer_state, same_structure, scalars
+from xla_insight.analysis.recompiles.rules.values import nearly_same_structure, optimizer_state, same_structure, scalars
 
 Rule = Callable[[Evidence], Explanation | None]
 
@@ -49,6 +49,7 @@ RULES: tuple[Rule, ...] = (
     live_outputs,
     leftover,
     state_by_position,
+    nearly_same_structure,
     control_flow,
     unexplained,
 )

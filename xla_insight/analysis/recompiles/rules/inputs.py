@@ -24,6 +24,8 @@ def changed_inputs(evidence: Evidence) -> Explanation | None:
     found = [(c, uploads) for c in difference.changed_parameters if (uploads := _uploads(evidence, c))]
     if not found:
         return None
+    order = {upload: n for n, upload in reversed(list(enumerate(evidence.since.uploads)))}
+    found.sort(key=lambda pair: min(order.get(upload, len(order)) for upload in pair[1]))
     others = [(c, uploads) for c, uploads in found if not c.dtype_changed]
     if others:
         return _input_explanation(evidence, "input_shape", others)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference
+from xla_insight.analysis.recompiles.evidence import SAME_COMPUTATION, Evidence, Explanation, of_difference
 from xla_insight.graph.differences import Difference, DifferenceKind, GraphDiff, OpGroup
 from xla_insight.graph.model import Frame, Graph
-from xla_insight.graph.roots import site_of
+from xla_insight.graph.roots import in_framework, site_of
 
 LEFTOVER_SHARE = 0.8
 _INITIAL = frozenset({"constant", "broadcast", "reshape", "convert", "iota", "parameter", "multiply", "add"})
@@ -28,7 +28,7 @@ def same_computation(evidence: Evidence) -> Explanation | None:
         return _sharding(evidence, difference.shardings_removed, difference.shardings_added)
     if difference.outputs.before_count != difference.outputs.after_count:
         return _outputs(evidence)
-    return Explanation("unknown", note="same computation")
+    return Explanation("unknown", note=SAME_COMPUTATION)
 
 
 def _donation(added: int, removed: int) -> str:
@@ -188,10 +188,14 @@ def control_flow(evidence: Evidence) -> Explanation | None:
 
 def _first(difference: GraphDiff, kind: DifferenceKind) -> Difference | None:
     """The first difference of a kind whose line is known."""
-    roots = [root for root in difference.roots if root.kind is kind]
-    return next((r for r in roots if r.stack and not r.stack_inferred), None) or next(
-        (r for r in roots if r.stack), None
-    )
+    roots = [root for root in difference.roots if root.kind is kind and root.stack]
+    own = next((r for r in roots if not r.stack_inferred and not _in_framework(r)), None)
+    return own or next(iter(roots), None)
+
+
+def _in_framework(difference: Difference) -> bool:
+    frame = site_of(difference.stack)
+    return frame is None or in_framework(frame)
 
 
 def _counts(evidence: Evidence, root: Difference | None) -> tuple[tuple[str, int], ...]:

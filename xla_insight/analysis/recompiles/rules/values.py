@@ -5,7 +5,7 @@ from __future__ import annotations
 from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference, operation
 from xla_insight.graph.differences import Difference, DifferenceKind, ScalarChange
 from xla_insight.graph.model import Parameter
-from xla_insight.graph.roots import site_of
+from xla_insight.graph.roots import in_framework, site_of
 from xla_insight.graph.scalars import scalar_stack
 
 _INDEXING = frozenset({
@@ -13,6 +13,10 @@ _INDEXING = frozenset({
     "concatenate", "reshape",
 })  # fmt: skip
 """Operations in which a number is a position, a length or an exponent, and not a factor."""
+_OWN = (DifferenceKind.LITERAL, DifferenceKind.ATTRIBUTE, DifferenceKind.SHAPE)
+_SHAPING = frozenset({"broadcast", "reshape", "convert"})
+FEW_OPERATIONS = 6
+FEW_SHARE = 0.02
 
 
 def optimizer_state(evidence: Evidence) -> Explanation | None:
@@ -49,8 +53,9 @@ def scalars(evidence: Evidence) -> Explanation | None:
     assert difference is not None
     if not difference.same_but_scalars:
         return None
-    change = next(iter(difference.scalar_changes), None)
-    if difference.special_constants_before == difference.special_constants_after:
+    to_constant = [c for c in difference.scalar_changes if "constant" in (c.before + c.after)]
+    change = next(iter([*to_constant, *difference.scalar_changes]), None)
+    if not to_constant and difference.special_constants_before == difference.special_constants_after:
         return _scalar_explanation("shared_scalar", change, evidence)
     if change is not None and change.is_literal_change and change.consumer.instruction.opcode in _INDEXING:
         return _scalar_explanation("baked_value", change, evidence)
@@ -103,15 +108,52 @@ def same_structure(evidence: Evidence) -> Explanation | None:
     root = _best_root(difference.roots) or difference.root
     if root is None:
         return None
+    return _of_root(root, evidence)
+
+
+def nearly_same_structure(evidence: Evidence) -> Explanation | None:
+    """A size or a number differs, and a few operations come or go with it: a slice from 0 needs no padding."""
+    difference = evidence.difference
+    assert difference is not None
+    moved = difference.inserted_count + difference.removed_count
+    few = max(FEW_OPERATIONS, FEW_SHARE * max(difference.sizes.before, difference.sizes.after))
+    elsewhere = [g for g in (*difference.inserted, *difference.removed) if g.frame and not in_framework(g.frame)]
+    # What only the framework's own lines made (the backward pass of the operation that differs) follows from it.
+    if (moved > few and elsewhere) or difference.added_parameters or difference.removed_parameters:
+        return None
+    root = next((r for r in difference.roots if r.kind in _OWN and _has_own_line(r)), None)
+    return _of_root(root, evidence) if root is not None else None
+
+
+def _of_root(root: Difference, evidence: Evidence) -> Explanation | None:
     if DifferenceKind.SHAPE in root.kinds:
-        return of_difference("python_shape", root, evidence)
+        sizes = root.after.instruction.shape.dims if root.after else ()
+        details = (("sizes", sizes), ("reads", tuple(sorted(evidence.since.scalars))))
+        return of_difference("python_shape", root, evidence, details=details)
     if root.kinds[0] in (DifferenceKind.LITERAL, DifferenceKind.ATTRIBUTE, DifferenceKind.SCALAR):
-        return of_difference("baked_value", root, evidence)
+        return of_difference("baked_value", root, evidence, **_made_for(root, evidence))
     return None
+
+
+def _made_for(root: Difference, evidence: Evidence) -> dict[str, str]:
+    """A constant is a part of the operation that uses it: ``pow``, not ``prim::Constant``."""
+    spot = root.after
+    if spot is None or spot.instruction.opcode != "constant" or evidence.after is None:
+        return {}
+    wanted = {spot.position}
+    for position, instruction in enumerate(evidence.after.instructions):
+        if wanted & set(instruction.operands):
+            if instruction.metadata.op_type.startswith("aten__") and instruction.opcode not in _SHAPING:
+                return {"operation": operation(instruction.metadata.op_type), "opcode": instruction.opcode}
+            wanted.add(position)  # shaped for its use
+    return {}
+
+
+def _has_own_line(root: Difference) -> bool:
+    frame = site_of(root.stack)
+    return frame is not None and not in_framework(frame) and not root.stack_inferred
 
 
 def _best_root(roots: tuple[Difference, ...]) -> Difference | None:
     """The first difference whose line is known: operations of the backward pass have none."""
-    return next((root for root in roots if root.stack and not root.stack_inferred), None) or next(
-        (root for root in roots if root.stack), None
-    )
+    return next(filter(_has_own_line, roots), None) or next((root for root in roots if root.stack), None)

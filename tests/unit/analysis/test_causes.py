@@ -1,0 +1,136 @@
+"""The cause of real recompiles, with the sentence that a user reads: now and before, and only what differs.
+
+The graphs are those of one script (``tests/unit/graph/fixtures``), in which each step changes one thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.unit.graph.modules import NAMES, read
+from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
+from xla_insight.analysis.recompiles.entries import recompile_entries
+from xla_insight.analysis.tables import Place, RunTables
+from xla_insight.facts.report import Recompile, Severity
+
+MS = 1_000_000
+Make = Callable[..., RunTables]
+At = Callable[..., Place]
+
+
+def hlo(graph: str) -> bytes | None:
+    return read(f"{graph}.hlo.pb") if graph in NAMES else None
+
+
+def steps(*graphs: str) -> dict[str, list[dict[str, Any]]]:
+    """A compile and an execution of each graph, in a sync of 5 ms every 10 ms."""
+    times = [10 * MS * (n + 1) for n in range(len(graphs))]
+    rows = list(zip(graphs, times, range(len(graphs)), strict=True))
+    return {
+        "compiles": [
+            {"graph": g, "time_ns": t, "duration_ns": 4 * MS, "trigger": "sync", "sentence": "", "site": 1, "step": n,
+             "cut_ns": t}
+            for g, t, n in rows
+        ],
+        "syncs": [
+            {"graph": g, "time_ns": t, "duration_ns": 5 * MS, "trigger": "sync", "site": 1, "step": n, "executions": 1}
+            for g, t, n in rows
+        ],
+        "executions": [
+            {"graph": g, "time_ns": t + 4 * MS, "duration_ns": MS, "trigger": "sync", "site": 1, "outcome": "compile"}
+            for g, t, n in rows
+        ],
+    }  # fmt: skip
+
+
+def upload(at_ms: float, dims: str, name: str | None = None, site: int = 2, maker: int | None = None) -> dict[str, Any]:
+    return {"time_ns": round(at_ms * MS), "name": name, "dims": dims, "dtype": "int64", "site": site, "maker": maker}
+
+
+def entries(tables: RunTables) -> dict[str, Recompile]:
+    history, explained = explained_compiles(tables, GraphLibrary(tables.hlo))
+    found = recompile_entries(explained, history, tables, len(history.compiles), 1.0)
+    assert sum(entry.count for entry in found) == len(history.compiles)
+    return {entry.cause: entry for entry in found}
+
+
+@pytest.fixture
+def run(tables: Make, at_line: At) -> Callable[..., dict[str, Recompile]]:
+    places = {1: at_line(32), 2: at_line(23), 3: at_line(7, "collate")}
+    return lambda *graphs, **rows: entries(tables(places=places, hlo=hlo, **{**steps(*graphs), **rows}))
+
+
+Run = Callable[..., dict[str, Recompile]]
+
+
+def test_the_second_graph_has_the_optimizers_state(run: Run) -> None:
+    found = run("first", "base", "base")
+    entry = found["warm_up"]
+    assert entry.expected and entry.severity is Severity.INFO and entry.advice == ""
+    assert entry.summary == (
+        "Second graph at train.py:32: the optimizer's state was created in the first step (14 more inputs, from"
+        " step.py:29). Once per run."
+    )
+    assert entry.members[0].against == "first"
+    assert found["first_graph"].count == 1
+
+
+def test_another_length_of_a_named_input(run: Run) -> None:
+    batch = [upload(5, "[4, 12]", "input_ids", maker=3), upload(15, "[4, 16]", "input_ids", maker=3)]
+    entry = run("base", "longer", uploads=batch)["input_shape"]
+    assert not entry.expected and entry.severity is Severity.WARNING
+    assert entry.summary == (
+        "At input_ids (collate, train.py:7): now s64[4,16], before s64[4,12]; only dimension 1 differs."
+    )
+    assert "BucketCollator" in entry.advice and "drop_last" not in entry.advice
+    assert (entry.root["input"], entry.root["dimension"], entry.root["kind"]) == ("input_ids", 1, "shape")
+    assert (entry.root["before"], entry.root["now"]) == ("s64[4,12]", "s64[4,16]")
+    assert entry.root["site"]["line"] == 7 and entry.root["follows"] > 50
+
+
+def test_an_input_without_a_name_is_known_by_the_line_that_uploads_it(run: Run) -> None:
+    entry = run("base", "longer", uploads=[upload(15, "[4, 16]")])["input_shape"]
+    assert entry.summary.startswith("At the tensor that enters the device at train.py:23: now s64[4,16]")
+
+
+def test_a_python_number_in_the_graph(run: Run) -> None:
+    entry = run("longer", "power")["baked_value"]
+    assert entry.summary == "A Python number is part of pow at step.py:15: now 1.7, before 1.5."
+    assert entry.root["kind"] == "literal" and entry.root["opcode"] == "power"
+    assert "torch.exp(exponent * torch.log(x))" in entry.advice
+
+
+def test_a_slice_that_starts_elsewhere(run: Run) -> None:
+    entry = run("longer", "start")["baked_value"]
+    assert "slice={[5:13]}" in entry.summary and "slice={[3:11]}" in entry.summary
+    assert "index_select" in entry.advice
+
+
+def test_a_scalar_that_became_one(run: Run) -> None:
+    entry = run("longer", "weight")["special_scalar"]
+    assert "became 0, 1 or -1" in entry.summary and "the constant 1" in entry.summary
+    assert "step.py:25" in entry.summary
+
+
+def test_another_branch(run: Run) -> None:
+    entry = run("longer", "extra")["control_flow"]
+    assert "Python took another branch at step.py:27" in entry.summary and "added" in entry.summary
+    assert "torch.where" in entry.advice
+
+
+def test_graphs_that_alternate_are_modes(run: Run) -> None:
+    order = ["longer", "extra"] * 3
+    made = steps(*order)
+    made["compiles"] = made["compiles"][:2]
+    found = run(*order, compiles=made["compiles"], executions=made["executions"], syncs=made["syncs"])
+    assert set(found) == {"first_graph", "mode_switch"}
+    assert found["mode_switch"].expected
+
+
+def test_without_the_graphs_the_cause_is_unknown_and_says_so(tables: Make, at_line: At) -> None:
+    found = entries(tables(places={1: at_line(32)}, **steps("base", "longer")))
+    assert set(found) == {"first_graph", "unknown"}
+    assert found["unknown"].root == {}
