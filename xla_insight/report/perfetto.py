@@ -18,13 +18,14 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackDescriptor,
     TrackEvent,
 )
-from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
+from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.trace_tracks import Counter, Slices, TraceTrack, trace_tracks
 from xla_insight.errors import ExportError
 
 _SEQUENCE = 1
+_CHUNK_PACKETS = 10_000
 _PROCESS_STRIDE = 1 << 20
 """Tracks of a process are numbered from here on."""
 
@@ -45,6 +46,7 @@ def export_perfetto(tables: RunTables, path: str | Path, steps: tuple[int, int] 
             writer = _Writer(file)
             for process in shown:
                 writer.process(process, trace_tracks(tables, process, stretches[process.index]))
+            writer.flush()
         os.replace(temporary, target)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -62,25 +64,25 @@ def _stretch(tables: RunTables, process: Process, steps: tuple[int, int] | None)
 
 
 class _Writer:
-    """Writes packets one by one. Texts are interned: a name is in the file once."""
+    """Writes packets in chunks: a trace is any number of traces one after the other. A name is in the file once."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.events = 0
-        self._file = StreamingTraceProtoBuilder(file)
+        self._file = file
+        self._chunk = TraceProtoBuilder()
+        self._packets = 0
         self._event_names: dict[str, int] = {}
         self._argument_names: dict[str, int] = {}
-        self._started = False
 
     def process(self, process: Process, tracks: Iterable[TraceTrack]) -> None:
         """All tracks of one process."""
         root = (process.index + 1) * _PROCESS_STRIDE
-        packet = TracePacket()
+        packet = self._packet()
         descriptor = packet.track_descriptor
         descriptor.uuid = root
         descriptor.process.pid = process.index + 1
         descriptor.process.process_name = _process_name(process)
         descriptor.child_ordering = TrackDescriptor.ChildTracksOrdering.EXPLICIT
-        self._write(packet)
         for number, track in enumerate(tracks, 1):
             self._describe(root, root + number, track)
             if isinstance(track.content, Counter):
@@ -89,24 +91,21 @@ class _Writer:
                 self._slices(root + number, track.content)
 
     def _describe(self, root: int, uuid: int, track: TraceTrack) -> None:
-        packet = TracePacket()
+        packet = self._packet()
         descriptor = packet.track_descriptor
         descriptor.uuid, descriptor.parent_uuid, descriptor.name = uuid, root, track.name
         descriptor.sibling_order_rank = uuid - root
         if isinstance(track.content, Counter):
             descriptor.counter.CopyFrom(CounterDescriptor(unit_name=track.content.unit or "count"))
-        self._write(packet)
 
     def _counter(self, uuid: int, counter: Counter) -> None:
         for time_ns, value in zip(counter.times.tolist(), counter.values.tolist(), strict=True):
-            packet = self._event(uuid, time_ns, TrackEvent.TYPE_COUNTER)
-            packet.track_event.double_counter_value = value
-            self._write(packet)
+            self._event(uuid, time_ns, TrackEvent.TYPE_COUNTER).track_event.double_counter_value = value
 
     def _slices(self, uuid: int, slices: Slices) -> None:
         for index, time_ns in _in_order(slices):
             if index is None:
-                self._write(self._event(uuid, time_ns, TrackEvent.TYPE_SLICE_END))
+                self._event(uuid, time_ns, TrackEvent.TYPE_SLICE_END)
                 continue
             packet = self._event(uuid, time_ns, TrackEvent.TYPE_SLICE_BEGIN)
             event = packet.track_event
@@ -117,7 +116,6 @@ class _Writer:
                 event.flow_ids.extend(slices.flows_out[index])
             if slices.flows_in:
                 event.terminating_flow_ids.extend(slices.flows_in[index])
-            self._write(packet)
 
     def _argument(self, packet: TracePacket, name: str, value: Any) -> None:
         if value is None:
@@ -131,7 +129,8 @@ class _Writer:
 
     def _event(self, uuid: int, time_ns: int, kind: Any) -> TracePacket:
         self.events += kind != TrackEvent.TYPE_SLICE_END
-        packet = TracePacket(timestamp=time_ns)
+        packet = self._packet()
+        packet.timestamp = time_ns
         packet.track_event.type = kind
         packet.track_event.track_uuid = uuid
         return packet
@@ -144,14 +143,21 @@ class _Writer:
             getattr(packet.interned_data, table).add(iid=number, name=clean)
         return number
 
-    def _write(self, packet: TracePacket) -> None:
+    def _packet(self) -> TracePacket:
+        if self._packets and not self._packets % _CHUNK_PACKETS:
+            self.flush()
+        packet = self._chunk.add_packet()
         packet.trusted_packet_sequence_id = _SEQUENCE
-        if self._started:
-            packet.sequence_flags = TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
-        else:
-            packet.sequence_flags = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED
-            self._started = True
-        self._file.write_packet(packet)
+        first = not self._packets
+        self._packets += 1
+        state = TracePacket.SEQ_INCREMENTAL_STATE_CLEARED if first else TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+        packet.sequence_flags = state
+        return packet
+
+    def flush(self) -> None:
+        """Write what is pending."""
+        self._file.write(self._chunk.serialize())
+        self._chunk = TraceProtoBuilder()
 
 
 def _in_order(slices: Slices) -> Iterator[tuple[int | None, int]]:
