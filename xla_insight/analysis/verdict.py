@@ -141,7 +141,8 @@ def _host_sync(evidence: Evidence) -> Verdict | None:
     reads = sum(f.count for f in found)
     waited = evidence.each(sum(f.details.get("waited_s", f.cost_s or 0.0) for f in found))
     held = f"{numbers.share(waited, evidence.time.wall_s)} of this run ({numbers.duration(waited)},"
-    idle = numbers.share(seconds, evidence.time.wall_s, inferred=True)
+    idle_s = evidence.each(sum(f.details.get("device_idle_s") or 0.0 for f in found))
+    idle = numbers.share(idle_s, evidence.time.wall_s, inferred=True)
     after = "" if top.details.get("device_idle_s") is None else f" and leaves the device idle for {idle} after that"
     return Verdict(
         "host_sync",

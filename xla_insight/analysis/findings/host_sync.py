@@ -63,9 +63,16 @@ def _idle_s(rows: pd.DataFrame) -> float | None:
     return None if rows["idle_ns"].isna().all() else float(rows["idle_ns"].sum()) / 1e9
 
 
+def _cost_s(rows: pd.DataFrame) -> float:
+    """Seconds that these reads cost at most: each no more than it waited, nor than the device then stood idle, because
+    done side by side the two take as long as the longer of them. All they waited, where the device was not observed."""
+    waits = rows["wait_ns"].astype(np.float64)
+    return float(np.fmin(waits, rows["idle_ns"]).sum()) / 1e9
+
+
 def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
     waited_s, idle_s = float(rows["wait_ns"].sum()) / 1e9, _idle_s(rows)
-    cost_s = waited_s if idle_s is None else idle_s
+    cost_s = _cost_s(rows)
     executing = int((rows["executions"] > 0).sum())
     steps = int(rows.dropna(subset=["step"]).groupby("process")["step"].nunique().sum())
     all_steps = len(context.tables["steps"])
@@ -106,10 +113,10 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int) -> 
     idle_s = _idle_s(rows)
     if not idle_s:
         return text + "."
+    idle, spared = (numbers.duration(seconds, inferred=True) for seconds in (idle_s, _cost_s(rows)))
     return (
-        f"{text}. Nothing was queued behind them: the device then stood idle for"
-        f" {numbers.duration(idle_s, inferred=True)} ({context.percent_of_wall(idle_s)} of wall) while the host"
-        " went on."
+        f"{text}. Nothing was queued behind them: the device then stood idle for {idle} while the host went on;"
+        f" side by side, up to {spared} of it would be spared."
     )
 
 
