@@ -25,6 +25,7 @@ class Address:
     process: int | None = None
     steps: tuple[int, int] | None = None
     graph: str | None = None
+    cause: str | None = None
     sort: str | None = None
     filter: str | None = None
     time: tuple[int, int] | None = None
@@ -42,6 +43,7 @@ class Address:
             process=int(process) if re.fullmatch(r"\d{1,9}", process) else None,
             steps=parse_steps(given.get(Parameter.STEPS)),
             graph=given.get(Parameter.GRAPH),
+            cause=given.get(Parameter.CAUSE),
             sort=given.get(Parameter.SORT),
             filter=given.get(Parameter.FILTER),
             time=_parse_time(given.get(Parameter.TIME)),
@@ -56,6 +58,7 @@ class Address:
             Parameter.PROCESS: self.process,
             Parameter.STEPS: format_steps(self.steps),
             Parameter.GRAPH: self.graph,
+            Parameter.CAUSE: self.cause,
             Parameter.SORT: self.sort,
             Parameter.FILTER: self.filter,
             Parameter.TIME: None if self.time is None else f"{self.time[0]}-{self.time[1]}",

@@ -37,7 +37,10 @@ _SOURCES = """
 select distinct file, line, source from sites where file is not null and line is not null and source is not null
 union select distinct user_file, user_line, user_source from sites
 where user_file is not null and user_line is not null and user_source is not null
+union select file, line, text from sources
 """
+SNIPPET_LINES = 3
+"""Lines shown before and behind a line of code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,10 @@ class ProcessLabel:
 
     index: int
     label: str
+
+
+def _no_hlo(_graph: str) -> bytes | None:
+    return None
 
 
 class Timelines:
@@ -102,6 +109,15 @@ class RunView:
     exceptions: tuple[str, ...]
     """What ended the training, as type and message, where an exception did."""
     timelines: Timelines
+    kept: frozenset[str] = frozenset()
+    """Graphs whose HLO was kept."""
+    hlo: Callable[[str], bytes | None] = _no_hlo
+    """Fetches the HLO of a graph."""
+
+    def snippet(self, file: str, line: int) -> list[tuple[int, str]]:
+        """(number, text) of a line and those around it, as far as they were recorded."""
+        around = range(line - SNIPPET_LINES, line + SNIPPET_LINES + 1)
+        return [(number, text) for number in around if (text := self.sources.get((file, number))) is not None]
 
     def process(self, wanted: int | None) -> int | None:
         """The process to show: the wanted one when it has steps, else the first that has; None when none has."""
@@ -123,9 +139,8 @@ class RunView:
         within = rows if steps is None else rows[rows["step"].between(*steps)]
         return within if len(within) else rows
 
-    def bins(self, process: int, columns: int, steps: tuple[int, int] | None, graph: str | None) -> StepBins:
-        """The steps of a process, thinned to so many columns; those that executed ``graph`` are lit."""
-        lit = self.steps_of_graph(process, graph) if graph else None
+    def bins(self, process: int, columns: int, steps: tuple[int, int] | None, lit: set[int] | None) -> StepBins:
+        """The steps of a process, thinned to so many columns; ``lit`` are steps to point at."""
         return bin_steps(self.shown(process, steps), self.names, columns=columns, lit=lit)
 
 
@@ -219,7 +234,7 @@ def read_run(entry: RunEntry) -> RunView:
             steps=by_process,
             graphs=graph_table(run),
             executed=run.sql(_EXECUTED),
-            sources=_sources(run.sql(_SOURCES)),
+            sources=_sources(run.sql(_SOURCES), {str(process.facts.get("cwd") or "") for process in run.processes}),
             processes=tuple(
                 ProcessLabel(process.index, f"rank {process.rank} · process {process.index}")
                 for process in run.processes
@@ -229,9 +244,18 @@ def read_run(entry: RunEntry) -> RunView:
             problems=tuple(run.problems),
             exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
             timelines=Timelines(tables),
+            kept=run.graph_hashes(),
+            hlo=run.hlo,
         )
 
 
-def _sources(lines: pd.DataFrame) -> dict[tuple[str, int], str]:
-    """The text of each recorded line of code."""
-    return {(str(row.file), int(row.line)): str(row.source) for row in lines.itertuples()}
+def _sources(lines: pd.DataFrame, folders: set[str]) -> dict[tuple[str, int], str]:
+    """The text of each recorded line of code; of files below the working folder also by their relative name, which is
+    how a graph names a script that was started by such a name."""
+    found = {(str(row.file), int(row.line)): str(row.source) for row in lines.itertuples()}
+    for folder in filter(None, folders):
+        prefix = folder.rstrip("/") + "/"
+        for (file, line), text in list(found.items()):
+            if file.startswith(prefix):
+                found.setdefault((file.removeprefix(prefix), line), text)
+    return found

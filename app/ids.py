@@ -9,6 +9,7 @@ class Route(StrEnum):
     """Paths of pages."""
 
     OVERVIEW = "/"
+    RECOMPILATIONS = "/recompilations"
     TIMELINE = "/timeline"
     IDLE = "/idle"
     GRAPHS = "/graphs"
@@ -21,6 +22,7 @@ class Parameter(StrEnum):
     PROCESS = "process"
     STEPS = "steps"
     GRAPH = "graph"
+    CAUSE = "cause"
     SORT = "sort"
     FILTER = "filter"
     TIME = "time"
@@ -37,6 +39,8 @@ class Shell(StrEnum):
     """Store: selected first and last step, or null."""
     GRAPH = "selected-graph"
     """Store: selected graph hash, or null."""
+    CAUSE = "selected-cause"
+    """Store: key of the selected cause, or null."""
     BODY = "body"
     BODY_KEY = "body-key"
     TICK = "tick"
@@ -72,6 +76,25 @@ class Overview(StrEnum):
     COSTS = "overview-costs"
 
 
+class Recompilations(StrEnum):
+    """Components of the page Recompilations."""
+
+    HEAD = "recompilations-head"
+    GRID = "recompilations-grid"
+    DETAIL = "recompilations-detail"
+    ROOT = "recompilations-root"
+    CHANGE = "recompilations-change"
+    DIFFERENCE = "recompilations-difference"
+    MEMBERS = "recompilations-members"
+    MEMBERS_HEAD = "recompilations-members-head"
+    EXPORT = "recompilations-export"
+    SHOWN = "recompilations-shown"
+    """Store: what the difference shows, so that it is not drawn again while a run records."""
+    FOLD = "listing-fold"
+    UNFOLD = "listing-unfold"
+    """Types of pattern ids: a folded stretch of rows, and the button that opens it."""
+
+
 class Timeline(StrEnum):
     """Components of the page Timeline."""
 
@@ -102,3 +125,6 @@ class Graphs(StrEnum):
     DETAIL = "graphs-detail"
     EXPORT = "graphs-export"
     CLEAR = "graphs-clear"
+    SEARCH = "graphs-search"
+    TEXT = "graphs-text"
+    TEXT_SECTION = "graphs-text-section"

@@ -15,6 +15,7 @@ from dash.exceptions import PreventUpdate
 from xla_insight.errors import InsightError, RunNotFoundError
 
 from .address import Address
+from .causes import steps_of_cause
 from .data import Library, RunView
 from .runs import RunState
 
@@ -79,6 +80,14 @@ class Shown:
     process: int
     steps: tuple[int, int] | None = None
     graph: str | None = None
+    cause: str | None = None
+
+    @property
+    def lit(self) -> set[int] | None:
+        """Steps to point at: those that ran the selected graph, else those that compiled for the selected cause."""
+        if self.graph:
+            return self.view.steps_of_graph(self.process, self.graph)
+        return steps_of_cause(self.view.report, self.cause, self.process) if self.cause else None
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -87,7 +96,11 @@ class Shown:
 
 
 def shown(
-    library: Library, stored: dict[str, Any] | None, steps: list[int] | None = None, graph: str | None = None
+    library: Library,
+    stored: dict[str, Any] | None,
+    steps: list[int] | None = None,
+    graph: str | None = None,
+    cause: str | None = None,
 ) -> Shown:
     """The selection as the stores of the page hold it.
 
@@ -103,4 +116,4 @@ def shown(
     process = view.process(scope.process)
     if process is None:
         raise PreventUpdate
-    return Shown(view, process, (int(steps[0]), int(steps[1])) if steps else None, graph)
+    return Shown(view, process, (int(steps[0]), int(steps[1])) if steps else None, graph, cause)

@@ -61,7 +61,7 @@ _THEME = {
 
 def layout() -> dmc.MantineProvider:
     """The frame of the dashboard."""
-    names = (Shell.SCOPE, Shell.STEPS, Shell.GRAPH, Shell.BODY_KEY, Shell.SCREEN)
+    names = (Shell.SCOPE, Shell.STEPS, Shell.GRAPH, Shell.CAUSE, Shell.BODY_KEY, Shell.SCREEN)
     stores = [dcc.Store(id=name) for name in names]
     timers = [
         dcc.Interval(id=Shell.TICK, interval=TICK_MS, disabled=True),
@@ -121,16 +121,18 @@ def _register_stores(app: Dash, library: Library) -> None:
         Output(Shell.SCOPE, "data"),
         Output(Shell.STEPS, "data"),
         Output(Shell.GRAPH, "data"),
+        Output(Shell.CAUSE, "data"),
         Input(Shell.LOCATION, "search"),
         Input(Shell.TICK, "n_intervals"),
         State(Shell.SCOPE, "data"),
         State(Shell.STEPS, "data"),
         State(Shell.GRAPH, "data"),
+        State(Shell.CAUSE, "data"),
     )
     def follow_address(search: Any, _tick: Any, *before: Any) -> tuple[Any, ...]:
         address = Address.parse(search)
         steps = None if address.steps is None else list(address.steps)
-        after = (resolve(library, address).to_json(), steps, address.graph)
+        after = (resolve(library, address).to_json(), steps, address.graph, address.cause)
         return tuple(no_update if new == old else new for new, old in zip(after, before, strict=True))
 
     @app.callback(Output(Shell.TICK, "disabled"), Output(Shell.CLOCK, "disabled"), Input(Shell.SCOPE, "data"))

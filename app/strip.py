@@ -87,7 +87,7 @@ def _blank(with_time: bool) -> go.Figure:
 
 def figure_of(shown: Shown, canvas: Canvas, *, with_time: bool, full_height: bool) -> tuple[go.Figure, bool]:
     """The figure, and whether its time axis could be cut to show usual steps better."""
-    bins = shown.view.bins(shown.process, canvas.columns, shown.steps, shown.graph)
+    bins = shown.view.bins(shown.process, canvas.columns, shown.steps, shown.lit)
     if not with_time:
         return step_strip(bins, canvas), False
     cut = typical_top_s(bins)
@@ -122,12 +122,14 @@ def _register_figure(app: Dash, library: Library) -> None:
         Input(Shell.GRAPH, "data"),
         Input(Shell.SCREEN, "data"),
         Input(Strip.HEIGHT, "value"),
+        Input(Shell.CAUSE, "data"),
         State(Shell.LOCATION, "pathname"),
     )
-    def draw(scope: Any, steps: Any, graph: Any, screen: Any, height: Any, path: Any) -> tuple[Any, str]:
+    def draw(*stores: Any) -> tuple[Any, str]:
+        scope, steps, graph, screen, height, cause, path = stores
         if not screen:
             raise PreventUpdate
-        selected = shown(library, scope, steps, graph)
+        selected = shown(library, scope, steps, graph, cause)
         with_time = path == Route.OVERVIEW
         figure, cuttable = figure_of(selected, canvas_for(screen), with_time=with_time, full_height=height == "all")
         return figure, "" if cuttable else "hidden"

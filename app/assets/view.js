@@ -30,7 +30,7 @@ window.dash_clientside = window.dash_clientside || {};
     screen: () => screenNow(),
     waiting: (picked, scope) => (picked && scope && picked !== scope.run ? "page waiting" : "page"),
     title: (scope, path) => {
-      const word = (path || "").replaceAll("/", "");
+      const word = (path || "/").replace(/^\/+/, "");
       const page = word ? word[0].toUpperCase() + word.slice(1) : "Overview";
       document.title = scope && scope.run ? `${scope.run} · ${page} · xla-insight` : "xla-insight";
       return window.dash_clientside.no_update;

@@ -7,6 +7,7 @@ from .graphs import PAGE as GRAPHS
 from .idle import PAGE as IDLE
 from .overview import PAGE as OVERVIEW
 from .page import Page
+from .recompilations import PAGE as RECOMPILATIONS
 from .timeline import PAGE as TIMELINE
 
-PAGES: tuple[Page, ...] = (OVERVIEW, TIMELINE, IDLE, GRAPHS)
+PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, TIMELINE, IDLE, GRAPHS)

@@ -13,7 +13,7 @@ from typing import Any
 
 import dash_ag_grid as dag
 import pandas as pd
-from dash import Dash, Input, Output, State, html, no_update
+from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from xla_insight.facts.report import Site
@@ -21,9 +21,11 @@ from xla_insight.report import numbers
 
 from .. import parts, strip
 from ..address import Address
+from ..causes import cause_of_graph, cause_word
 from ..data import Library
 from ..ids import Graphs, Route, Shell
 from ..scope import Shown, shown
+from . import graph_text
 from .page import Page
 
 
@@ -90,6 +92,7 @@ def layout(address: Address) -> html.Div:
             parts.section(
                 "All graphs", html.Div([_grid(address), html.Aside(id=Graphs.DETAIL)], className="beside"), tools=export
             ),
+            graph_text.layout(),
         ]
     )
 
@@ -236,7 +239,7 @@ def head(selected: Shown) -> list[Any]:
     return [html.H1(parts.unbroken(sentence), className="verdict"), *note]
 
 
-def detail(selected: Shown, graph: str) -> html.Div:
+def detail(selected: Shown, graph: str, address: Address | None = None) -> html.Div:
     """The facts of one graph; a sentence when the run has no such graph."""
     view = selected.view
     match = view.graphs[view.graphs["graph"] == graph]
@@ -256,7 +259,31 @@ def detail(selected: Shown, graph: str) -> html.Div:
     cut, user = _site(record, ""), _site(record, "user_")
     places = [("cut at", cut), ("your line", user if user != cut else None)]
     code = [_code(word, site, view.sources.get((site.file, site.line), "")) for word, site in places if site]
-    return html.Div([_detail_head(title, clear), html.Div(code, className="codes"), html.Dl(facts, className="facts")])
+    return html.Div(
+        [
+            _detail_head(title, clear),
+            _reason(selected, graph, address or Address()),
+            html.Div(code, className="codes"),
+            html.Dl(facts, className="facts"),
+        ]
+    )
+
+
+def _reason(selected: Shown, graph: str, address: Address) -> html.Div | None:
+    """Why the graph was compiled, with the way to the whole explanation; nothing when it was not compiled."""
+    chosen = cause_of_graph(selected.view.report, graph)
+    if chosen is None:
+        return None
+    target = replace(address.for_other_page(), cause=chosen.name, graph=graph).search
+    expected = ", expected" if chosen.entry.expected else ""
+    return html.Div(
+        [
+            html.Strong(f"Compiled: {cause_word(chosen.entry.cause)}{expected}"),
+            html.P(chosen.entry.summary, className="summary"),
+            dcc.Link("Now and before →", href=f"{Route.RECOMPILATIONS}{target}"),
+        ],
+        className="reason",
+    )
 
 
 def _detail_head(title: Any, clear: html.Button) -> html.Div:
@@ -279,6 +306,7 @@ def register(app: Dash, library: Library) -> None:
     """Callbacks of this page."""
     _register_content(app, library)
     _register_address(app)
+    graph_text.register(app, library)
 
 
 def _register_content(app: Dash, library: Library) -> None:
@@ -294,11 +322,16 @@ def _register_content(app: Dash, library: Library) -> None:
         rows = rows_of(selected)
         return head(selected), rows, {"height": f"{_grid_height_px(len(rows))}px"}
 
-    @app.callback(Output(Graphs.DETAIL, "children"), Input(Shell.SCOPE, "data"), Input(Shell.GRAPH, "data"))
-    def show_graph(scope: Any, graph: Any) -> Any:
+    @app.callback(
+        Output(Graphs.DETAIL, "children"),
+        Input(Shell.SCOPE, "data"),
+        Input(Shell.GRAPH, "data"),
+        State(Shell.LOCATION, "search"),
+    )
+    def show_graph(scope: Any, graph: Any, search: Any) -> Any:
         if not graph:
             return html.P("Select a graph to see its facts here and its steps on the strip.", className="quiet")
-        return detail(shown(library, scope, graph=graph), graph)
+        return detail(shown(library, scope, graph=graph), graph, Address.parse(search))
 
     @app.callback(Output(Graphs.GRID, "exportDataAsCsv"), Input(Graphs.EXPORT, "n_clicks"), prevent_initial_call=True)
     def export(clicks: Any) -> bool:

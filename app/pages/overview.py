@@ -6,15 +6,17 @@ Owns the layout of this page. The sentences come from the report, the step figur
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from dash import Dash, Input, Output, html
+from dash import Dash, Input, Output, State, dcc, html
 
 from xla_insight.facts.report import Finding, Quality, Recompile, Report, Severity
 from xla_insight.report import numbers
 
 from .. import messages, parts, strip
 from ..address import Address
+from ..causes import named_entries
 from ..data import Library
 from ..ids import Overview, Route, Shell
 from ..scope import shown
@@ -39,10 +41,15 @@ def layout(_address: Address) -> html.Div:
 def register(app: Dash, library: Library) -> None:
     """Callbacks of this page."""
 
-    @app.callback(Output(Overview.HEAD, "children"), Output(Overview.COSTS, "children"), Input(Shell.SCOPE, "data"))
-    def fill(stored: Any) -> tuple[Any, Any]:
+    @app.callback(
+        Output(Overview.HEAD, "children"),
+        Output(Overview.COSTS, "children"),
+        Input(Shell.SCOPE, "data"),
+        State(Shell.LOCATION, "search"),
+    )
+    def fill(stored: Any, search: Any) -> tuple[Any, Any]:
         view = shown(library, stored).view
-        return head(view.report, messages.notices(view)), costs(view.report)
+        return head(view.report, messages.notices(view)), costs(view.report, Address.parse(search))
 
 
 def head(report: Report, notices: list[html.P]) -> list[Any]:
@@ -113,13 +120,14 @@ def _hint(value: float | None, why_absent: str, inferred: bool) -> str:
     return parts.INFERRED_NOTE if inferred else "Measured"
 
 
-def costs(report: Report) -> html.Section:
+def costs(report: Report, address: Address | None = None) -> html.Section:
     """What costs most: recompiles and findings, dearest first."""
     entries: list[Recompile | Finding] = [*report.recompiles, *report.findings]
     ranked = sorted(entries, key=_rank)
     if not ranked:
         return parts.section("What costs most", html.P("Nothing was found that costs time.", className="lead"))
-    rows = [_cost_row(place, entry, report.time.wall_s) for place, entry in enumerate(ranked, 1)]
+    links = _links(report, address or Address())
+    rows = [_cost_row(place, entry, report.time.wall_s, links.get(id(entry))) for place, entry in enumerate(ranked, 1)]
     shown = _shown_at_once(ranked, report.time.wall_s)
     columns = ("", "What", "Cost", "Share", "Count", "Where", "What to change", "Severity")
     heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in columns]))
@@ -128,6 +136,14 @@ def costs(report: Report) -> html.Section:
         rest = html.Table(html.Tbody(rows[shown:]), className="costs")
         content.append(html.Details([html.Summary(f"{numbers.count(len(rows) - shown)} more, each cheaper"), rest]))
     return parts.section("What costs most", *content)
+
+
+def _links(report: Report, address: Address) -> dict[int, str]:
+    """Where each recompile is explained, by identity of its entry."""
+    return {
+        id(entry): f"{Route.RECOMPILATIONS}{replace(address.for_other_page(), cause=name, graph=None).search}"
+        for name, entry in named_entries(report).items()
+    }
 
 
 def _shown_at_once(ranked: Sequence[Recompile | Finding], wall_s: float) -> int:
@@ -146,7 +162,7 @@ def _cost(entry: Recompile | Finding) -> float | None:
     return entry.compile_s if isinstance(entry, Recompile) else entry.cost_s
 
 
-def _cost_row(place: int, entry: Recompile | Finding, wall_s: float) -> html.Tr:
+def _cost_row(place: int, entry: Recompile | Finding, wall_s: float, link: str | None = None) -> html.Tr:
     cost = _cost(entry)
     name = entry.cause if isinstance(entry, Recompile) else entry.id
     expected = isinstance(entry, Recompile) and entry.expected
@@ -156,7 +172,7 @@ def _cost_row(place: int, entry: Recompile | Finding, wall_s: float) -> html.Tr:
     return html.Tr(
         [
             html.Td(str(place), className="rank"),
-            html.Td([html.Strong(word), html.Span(entry.summary, className="summary")]),
+            html.Td([_name(word, link), html.Span(entry.summary, className="summary")]),
             html.Td(numbers.duration(cost), className="number"),
             html.Td(numbers.share(cost, wall_s), className="number"),
             html.Td(numbers.plural(entry.count, unit), className="number"),
@@ -166,6 +182,11 @@ def _cost_row(place: int, entry: Recompile | Finding, wall_s: float) -> html.Tr:
         ],
         className="expected" if expected else None,
     )
+
+
+def _name(word: str, link: str | None) -> html.Strong:
+    """The name of an entry; one that is explained in detail elsewhere leads there."""
+    return html.Strong(word if link is None else dcc.Link(word, href=link, title="Why it was compiled: now and before"))
 
 
 def _where(entry: Recompile | Finding, where: Any) -> list[Any]:

@@ -14,11 +14,12 @@ texts = st.text(min_size=1, max_size=20)
     process=st.none() | st.integers(0, 10**6),
     steps=st.none() | st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)).map(lambda pair: (min(pair), max(pair))),
     graph=st.none() | texts,
+    cause=st.none() | texts,
 )
 def test_an_address_survives_its_url(
-    run: str | None, process: int | None, steps: tuple[int, int] | None, graph: str | None
+    run: str | None, process: int | None, steps: tuple[int, int] | None, graph: str | None, cause: str | None
 ) -> None:
-    address = Address(run=run, process=process, steps=steps, graph=graph)
+    address = Address(run=run, process=process, steps=steps, graph=graph, cause=cause)
     assert Address.parse(address.search) == address
 
 
@@ -46,6 +47,6 @@ def test_malformed_parameters_are_ignored() -> None:
 
 
 def test_another_run_keeps_no_selection() -> None:
-    before = Address(run="a", process=2, steps=(1, 2), graph="f", sort="hits:asc", filter="{}")
+    before = Address(run="a", process=2, steps=(1, 2), graph="f", cause="c", sort="hits:asc", filter="{}")
     assert before.of_other_run("b") == Address(run="b", sort="hits:asc")
-    assert before.for_other_page() == Address(run="a", process=2, steps=(1, 2), graph="f")
+    assert before.for_other_page() == Address(run="a", process=2, steps=(1, 2), graph="f", cause="c")

@@ -209,7 +209,7 @@ def test_a_crash_is_said(tmp_path: Path) -> None:
 
 
 def test_navigation_lists_pages_that_exist() -> None:
-    assert [page.word for page in PAGES] == ["Overview", "Timeline", "Idle", "Graphs"]
+    assert [page.word for page in PAGES] == ["Overview", "Recompilations", "Timeline", "Idle", "Graphs"]
     assert len({page.route for page in PAGES}) == len(PAGES)
     for page in PAGES:
         json.dumps(page.layout(Address()).to_plotly_json(), default=lambda part: part.to_plotly_json())

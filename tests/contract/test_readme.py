@@ -20,7 +20,7 @@ def readme(repository: Path) -> str:
 
 def shown_commands(readme: str) -> set[tuple[str, ...]]:
     """Words of every ``xla-insight VERB …`` in code, without its comment."""
-    found = re.findall(r"xla-insight ((?:run|report|app|sql|export|demo)\b[^`#\n]*)", readme)
+    found = re.findall(r"xla-insight ((?:run|report|explain|app|sql|export|demo)\b[^`#\n]*)", readme)
     return {tuple(command.split()) for command in found}
 
 

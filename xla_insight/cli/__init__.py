@@ -18,7 +18,7 @@ import typer
 
 from xla_insight.errors import InsightError
 
-VERBS = ("run", "report", "app", "export", "sql", "demo")
+VERBS = ("run", "report", "explain", "app", "export", "sql", "demo")
 """Modules of this package that add a command, in the order of the help page."""
 
 

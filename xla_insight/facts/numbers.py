@@ -103,8 +103,11 @@ def listed(words: Sequence[str]) -> str:
 
 
 def short_hash(graph: str | None, digits: int = 6) -> str:
-    """The first hex digits of a graph's hash."""
-    return NOT_MEASURED if not graph else graph.removeprefix("0x")[:digits]
+    """The first hex digits of a graph's hash; a graph named after its HLO keeps the word before them."""
+    if not graph:
+        return NOT_MEASURED
+    word = "hlo-" if graph.startswith("hlo-") else ""
+    return word + graph.removeprefix("0x").removeprefix("hlo-")[:digits]
 
 
 def short_path(path: str, limit: int = 40) -> str:

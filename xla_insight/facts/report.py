@@ -101,6 +101,8 @@ class Member:
     process: int
     compile_s: float | None
     against: str | None
+    inferred: bool = False
+    """The cause was told by the types of the inputs alone, as in dozens of graphs that were compared in full."""
 
 
 @dataclass(frozen=True, slots=True)

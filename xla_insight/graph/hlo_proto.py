@@ -57,7 +57,7 @@ class _Reader:
     def __init__(self, module: Any) -> None:
         self.module = module
         self.stacks = _stacks(module.stack_frame_index)
-        self.shapes = _Interned(lambda data: _shape(_SHAPE.FromString(data)))
+        self.shapes = _Interned(lambda data: shape_of(_SHAPE.FromString(data)))
         self.metadata = _Interned(self._metadata)
         self.literals = _Interned(lambda data: literal_from_proto(_LITERAL.FromString(data), data))
         self.shardings = _Interned(sharding_text)
@@ -148,14 +148,15 @@ def _text(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def _shape(message: Any, depth: int = 0) -> Shape:
+def shape_of(message: Any, depth: int = 0) -> Shape:
+    """The shape that a ``ShapeProto`` says. Raises ValueError for one nested too deeply."""
     if depth > MAX_NESTING:
         raise ValueError("tuples nested too deeply")
     dtype = primitive_name(message.element_type)
     dims = tuple(message.dimensions)
     layout = tuple(message.layout.minor_to_major) or tuple(range(len(dims) - 1, -1, -1))
     dynamic = tuple(message.is_dynamic_dimension)
-    parts = tuple(_shape(part, depth + 1) for part in message.tuple_shapes)
+    parts = tuple(shape_of(part, depth + 1) for part in message.tuple_shapes)
     return Shape(dtype, dims, parts, layout, dynamic if any(dynamic) else ())
 
 

@@ -43,6 +43,15 @@ RECOMPILE_COLUMNS: dict[str, Callable[[Any], Any]] = {
     "steps": lambda entry: " ".join(map(str, entry.steps)),
     "graphs": lambda entry: " ".join(entry.graphs),
     "trigger": lambda entry: entry.trigger,
+    "root_file": lambda entry: (entry.root.get("site") or {}).get("file"),
+    "root_line": lambda entry: (entry.root.get("site") or {}).get("line"),
+    "root_kind": lambda entry: entry.root.get("kind"),
+    "root_operation": lambda entry: entry.root.get("operation"),
+    "input": lambda entry: entry.root.get("input") or None,
+    "dimension": lambda entry: entry.root.get("dimension"),
+    "before": lambda entry: entry.root.get("before"),
+    "now": lambda entry: entry.root.get("now"),
+    "follows": lambda entry: entry.root.get("follows"),
 }
 FINDING_COLUMNS: dict[str, Callable[[Any], Any]] = {
     "id": lambda entry: entry.id,

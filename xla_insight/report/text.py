@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TextIO
 
 from rich import box
@@ -25,18 +25,12 @@ from xla_insight.report import text_bars
 LISTED = 8
 PLAIN_WIDTH = 80
 MAX_WIDTH = 110
-_SHAPES = {Severity.CRITICAL: "▲", Severity.WARNING: "◆", Severity.INFO: "·"}
+SHAPES = {Severity.CRITICAL: "▲", Severity.WARNING: "◆", Severity.INFO: "·"}
 _ASCII_SHAPES = {
-    "▲": "!",
-    "◆": "*",
-    "·": "-",
-    "…": "...",
-    numbers.THIN_SPACE: " ",
-    "µ": "u",
-    "—": "-",
-    text_bars.BUSY: "#",
-}
-_STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+    "▲": "!", "◆": "*", "·": "-", "…": "...", numbers.THIN_SPACE: " ", "µ": "u", "—": "-", "→": "->",
+    "▸": ">", "◀": "<", "│": "|", text_bars.BUSY: "#",
+}  # fmt: skip
+STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 _INFERRED_NOTE = "~ inferred from dispatch and ready times, not measured."
 _BAR_WIDTH = 64
 _LINE_BREAKS = re.compile(r"[\t\r\n\v\f]+")
@@ -46,6 +40,11 @@ _Entry = Recompile | Finding
 def print_report(report: Report, stream: TextIO | None = None, width: int | None = None) -> None:
     """Write the report to ``stream`` (default: stdout); coloured only on a terminal, plain lines elsewhere."""
     target = stream if stream is not None else sys.stdout
+    write_parts(_sections(report, target.isatty()), target, width)
+
+
+def write_parts(parts: Iterable[RenderableType], target: TextIO, width: int | None = None) -> None:
+    """Write what rich can lay out: coloured only on a terminal, plain lines elsewhere, in the stream's encoding."""
     terminal = target.isatty()
     console = Console(
         file=io.StringIO(),
@@ -56,7 +55,7 @@ def print_report(report: Report, stream: TextIO | None = None, width: int | None
         markup=False,
         highlight=False,
     )
-    console.print(Group(*_sections(report, terminal)))
+    console.print(Group(*parts))
     text = "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())  # type: ignore[attr-defined]
     target.write(encodable(text, target) + "\n")
 
@@ -97,18 +96,18 @@ def _sections(report: Report, terminal: bool) -> Iterator[RenderableType]:
     missing = list(_missing(report))
     if missing:
         yield Text("\nMissing from the data", style="bold")
-        yield from (_hanging("  ", Text(sentence)) for sentence in missing)
+        yield from (hanging("  ", Text(sentence)) for sentence in missing)
     if report.time.device_busy_s is not None:
         yield Text(f"\n{_INFERRED_NOTE}", style="dim")
 
 
 def _verdict(report: Report, terminal: bool) -> RenderableType:
-    sentence = _plain(report.verdict.summary)
+    sentence = plain_line(report.verdict.summary)
     lines = [Text(sentence, style="bold")]
     if report.verdict.saves_s:
         lines.append(Text(f"Removing it saves at most {numbers.duration(report.verdict.saves_s)}."))
     run = report.run
-    name = _plain(run.path.rstrip("/").rsplit("/", 1)[-1] or run.id)
+    name = plain_line(run.path.rstrip("/").rsplit("/", 1)[-1] or run.id)
     title = f"{name} · {run.state}" if run.state != "ended" else name
     if terminal:
         return Panel(Group(*lines), title=Text(title), title_align="left", box=box.ROUNDED, padding=(0, 1))
@@ -126,7 +125,7 @@ def _figures(report: Report) -> RenderableType:
         ("graphs", numbers.count(graphs.distinct), "executions", numbers.count(graphs.executions)),
         ("compiles", _with_time(graphs.compiles, graphs.compile_s), "cache hits", numbers.count(graphs.cache_hits)),
         ("device busy", numbers.share(time.device_busy_s, time.wall_s, inferred=True), "overlap", _overlap(report)),
-        ("ranks", numbers.count(report.run.ranks), "level", _plain(report.run.level)),
+        ("ranks", numbers.count(report.run.ranks), "level", plain_line(report.run.level)),
     ]
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
     for style in ("dim", "", "dim", ""):
@@ -150,14 +149,14 @@ def _bars(report: Report) -> Iterator[RenderableType]:
     if time.wall_s <= 0 or not time.host:
         return
     yield Text("")
-    yield _hanging("host    ", text_bars.host_bar(time, _BAR_WIDTH), "dim")
-    yield _hanging("        ", text_bars.host_list(time))
+    yield hanging("host    ", text_bars.host_bar(time, _BAR_WIDTH), "dim")
+    yield hanging("        ", text_bars.host_list(time))
     bar = text_bars.device_bar(time, _BAR_WIDTH)
     if bar is not None:
-        yield _hanging("device  ", bar, "dim")
-        yield _hanging("        ", text_bars.device_list(time))
+        yield hanging("device  ", bar, "dim")
+        yield hanging("        ", text_bars.device_list(time))
     if time.warm_up is not None and time.steady is not None:
-        yield _hanging("        ", Text(_steady(time.warm_up, time.steady)))
+        yield hanging("        ", Text(_steady(time.warm_up, time.steady)))
 
 
 def _steady(warm_up: Period, steady: Period) -> str:
@@ -172,7 +171,7 @@ def _steady(warm_up: Period, steady: Period) -> str:
 
 def _ranked(report: Report) -> list[_Entry]:
     """Recompiles and findings together: most severe first, then most costly."""
-    order = list(_SHAPES)
+    order = list(SHAPES)
 
     def cost(entry: _Entry) -> float:
         return (entry.compile_s if isinstance(entry, Recompile) else entry.cost_s) or 0.0
@@ -189,18 +188,18 @@ def _entry(rank: int, entry: _Entry, report: Report) -> RenderableType:
     cost = numbers.duration(cost_s)
     if cost_s is not None and report.time.wall_s > 0:
         cost += f", {numbers.share(cost_s, report.time.wall_s * max(1, report.run.processes))}"
-    style = _STYLES[entry.severity]
+    style = STYLES[entry.severity]
     head = Text.assemble(
-        (f"{_SHAPES[entry.severity]} {word}", style),
+        (f"{SHAPES[entry.severity]} {word}", style),
         "  ",
         (name, "bold"),
         f"  {numbers.plural(entry.count, 'time')}  {cost}",
     )
-    body = Text(_plain(entry.summary))
+    body = Text(plain_line(entry.summary))
     if entry.advice:
         body.append("\nChange: ", style="bold")
-        body.append(_plain(entry.advice))
-    return Group(_hanging(f"{rank:>2} ", head), _hanging("     ", body))
+        body.append(plain_line(entry.advice))
+    return Group(hanging(f"{rank:>2} ", head), hanging("     ", body))
 
 
 def _missing(report: Report) -> Iterator[str]:
@@ -208,15 +207,16 @@ def _missing(report: Report) -> Iterator[str]:
     if data.dropped:
         yield f"{numbers.plural(data.dropped, 'event')} dropped by the recorder to bound its memory."
     for what, count in sorted(data.lost.items()):
-        yield f"{numbers.count(count)} {_plain(what)} lost."
+        yield f"{numbers.count(count)} {plain_line(what)} lost."
     if data.skipped_parts:
         yield f"{numbers.plural(data.skipped_parts, 'part')} of the log could not be read."
     for where, count in sorted(data.faults.items()):
-        yield f"{numbers.plural(count, 'fault')} of the recorder in {_plain(where)}."
-    yield from (_plain(note) for note in data.notes)
+        yield f"{numbers.plural(count, 'fault')} of the recorder in {plain_line(where)}."
+    yield from (plain_line(note) for note in data.notes)
 
 
-def _hanging(label: str, body: Text, label_style: str = "") -> RenderableType:
+def hanging(label: str, body: RenderableType, label_style: str = "") -> RenderableType:
+    """A body with a label at its left; its lines stay to the right of it."""
     grid = Table.grid(padding=0)
     grid.add_column(width=len(label), no_wrap=True, style=label_style)
     grid.add_column(overflow="fold")
@@ -224,7 +224,7 @@ def _hanging(label: str, body: Text, label_style: str = "") -> RenderableType:
     return grid
 
 
-def _plain(text: str) -> str:
+def plain_line(text: str) -> str:
     """Text from a recording on one line and without control characters (a name may hold escape sequences)."""
     line = _LINE_BREAKS.sub(" ", text)
     return "".join(char if char.isprintable() or char == numbers.THIN_SPACE else "\ufffd" for char in line)

@@ -22,7 +22,8 @@ At = Callable[..., Place]
 
 
 def hlo(graph: str) -> bytes | None:
-    return read(f"{graph}.hlo.pb") if graph in NAMES else None
+    name = graph.removesuffix("-again")
+    return read(f"{name}.hlo.pb") if name in NAMES else None
 
 
 def steps(*graphs: str) -> dict[str, list[dict[str, Any]]]:
@@ -134,3 +135,16 @@ def test_without_the_graphs_the_cause_is_unknown_and_says_so(tables: Make, at_li
     found = entries(tables(places={1: at_line(32)}, **steps("base", "longer")))
     assert set(found) == {"first_graph", "unknown"}
     assert found["unknown"].root == {}
+
+
+def test_after_enough_graphs_the_inputs_alone_tell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xla_insight.analysis.recompiles.repeats.ENOUGH", 1)
+    batch = [upload(10 * n + 5, dims, "input_ids", maker=3) for n, dims in enumerate(["[4, 12]", "[4, 16]", "[4, 12]"])]
+    entry = run("base", "longer", "base-again", uploads=batch)["input_shape"]
+    assert entry.count == 2
+    assert [(m.graph, m.against, m.inferred) for m in entry.members] == [
+        ("longer", "base", False),
+        ("base-again", "longer", True),
+    ]
+    found = run("base", "longer", "extra-again", uploads=batch)
+    assert "input_shape" in found and "control_flow" in found, "other inputs stay the same: compared in full"

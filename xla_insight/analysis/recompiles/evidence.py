@@ -44,8 +44,8 @@ class Evidence:
     after: Graph | None = None
     since: Since = field(default_factory=Since)
     earlier_uploads: tuple[Upload, ...] = ()
-    previous: Graph | None = None
-    """The graph that was executed just before."""
+    previous: tuple[Graph, ...] = ()
+    """The graphs executed since the last sync and by it, latest first."""
     read_graphs: tuple[Graph, ...] = ()
     """Graphs that value reads executed since the last sync."""
     ran: int = -1
@@ -58,8 +58,8 @@ class Evidence:
         return tuple(u for u in uploads if u.dims == shape.dims and DTYPES.get(u.dtype, u.dtype) == shape.dtype)
 
     def was_output(self, shape: Shape) -> bool:
-        """Whether the graph executed just before, or the relative, returned a value of this type."""
-        graphs = [graph for graph in (self.previous, self.before) if graph is not None]
+        """Whether a graph executed just before, or the relative, returned a value of this type."""
+        graphs = [*self.previous, *([self.before] if self.before is not None else [])]
         return any((o.dtype, o.dims) == (shape.dtype, shape.dims) for graph in graphs for o in graph.outputs)
 
 
@@ -88,6 +88,8 @@ class Explanation:
     """The place, when it is known from the recording and not from the graph."""
     group: Hashable = None
     details: tuple[tuple[str, Any], ...] = ()
+    by_inputs: bool = False
+    """Told by the types of the inputs alone, as in dozens of graphs of its family that were compared in full."""
 
     @property
     def frame(self) -> Frame | None:

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from xla_insight.analysis.recompiles.evidence import OTHER_ROOTS, SAME_COMPUTATION, SAME_ROOTS, Evidence, Explanation
 from xla_insight.analysis.recompiles.happenings import Happenings
 from xla_insight.analysis.recompiles.history import Compile, FamilyKey, History, executions_of
 from xla_insight.analysis.recompiles.library import GraphLibrary
+from xla_insight.analysis.recompiles.repeats import Repeats
 from xla_insight.analysis.recompiles.rules import explanation_of
 from xla_insight.analysis.tables import RunTables
 from xla_insight.graph.diff import compare
-from xla_insight.graph.model import Graph
+from xla_insight.graph.model import Graph, Shape
 from xla_insight.graph.nearest import RelativeIndex, Signature
 
 RELATED_SHARE = 0.3
@@ -26,6 +28,7 @@ ALIKE_SHARE = 0.8
 """The same for graphs of different families."""
 UNRELATED_SIZE = 8
 """A graph this many times as large does another job."""
+MAX_GRAPHS = 6
 _ROOTS = re.compile(r"^Root Hashes: \((.*)\)\s*$", re.MULTILINE)
 
 
@@ -49,6 +52,7 @@ class _Walk:
         self._history = history
         self._library = library
         self._text = tables.ir
+        self._repeats = Repeats()
         self._happenings = Happenings(tables)
         self._executed = executions_of(tables["ran"])
         self._families: dict[FamilyKey, RelativeIndex] = defaultdict(RelativeIndex)
@@ -57,13 +61,32 @@ class _Walk:
 
     def explain(self, compile_: Compile) -> Explained:
         """The next compile."""
+        short = self._short_cut(compile_)
+        if short is not None:
+            self._remember(compile_, None)
+            return Explained(compile_, short[1], short[0])
         signature = None if compile_.seen_before or compile_.eager else self._library.signature(compile_.graph)
         against = self._relative(compile_, signature)
         explanation = explanation_of(self._evidence(compile_, against))
         if explanation.note == SAME_COMPUTATION:
             explanation = replace(explanation, note=self._which_layer(compile_.graph, against))
+        if against is not None:
+            self._repeats.compared(compile_, explanation, self._inputs(against, compile_.graph))
         self._remember(compile_, signature)
         return Explained(compile_, explanation, against)
+
+    def _short_cut(self, compile_: Compile) -> tuple[str, Explanation] | None:
+        if compile_.seen_before or not self._repeats.is_likely(compile_):
+            return None
+        now = self._library.inputs(compile_.graph)
+        return None if now is None else self._repeats.explained(compile_, now)
+
+    def _inputs(self, before: str, now: str | None) -> tuple[tuple[Shape, ...], tuple[Shape, ...]] | None:
+        graphs = [self._library.prepared(before), self._library.prepared(now)]
+        if graphs[0] is None or graphs[1] is None:
+            return None
+        first, second = (tuple(p.shape for p in found.graph.parameters) for found in graphs if found is not None)
+        return first, second
 
     def _which_layer(self, graph: str | None, against: str | None) -> str:
         """Which part of the key moved, when the framework's own text was recorded: it has the hashes of the roots."""
@@ -109,15 +132,16 @@ class _Walk:
             after.graph,
             since,
             self._happenings.earlier_uploads(compile_.process, cut_ns),
-            self._graph(since.previous),
-            tuple(graph for name in since.read_graphs if (graph := self._graph(name)) is not None),
+            self._graphs(since.previous),
+            self._graphs(since.read_graphs),
             self._ran(compile_, compile_.graph),
             self._ran(compile_, against),
         )
 
-    def _graph(self, name: str | None) -> Graph | None:
-        prepared = self._library.prepared(name)
-        return prepared.graph if prepared else None
+    def _graphs(self, names: Sequence[str]) -> tuple[Graph, ...]:
+        """The graphs of these names that were kept; of many, the first few."""
+        prepared = [self._library.prepared(name) for name in names[:MAX_GRAPHS]]
+        return tuple(found.graph for found in prepared if found is not None)
 
     def _ran(self, compile_: Compile, graph: str | None) -> int:
         return self._executed.get((compile_.process, graph), -1) if graph else -1

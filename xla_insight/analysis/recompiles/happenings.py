@@ -44,10 +44,13 @@ class Since:
     scalars: frozenset[int] = frozenset()
     read_graphs: tuple[str, ...] = ()
     """Graphs that value reads executed."""
-    previous: str | None = None
-    """The graph executed last."""
+    previous: tuple[str, ...] = ()
+    """The graphs executed since the last sync and by it, latest first."""
     replaced: Place | None = None
     """Where a module's parameters were replaced under an optimizer that still holds the old ones."""
+
+
+_SLICE_ROWS = 512
 
 
 class Happenings:
@@ -69,19 +72,17 @@ class Happenings:
         for row in self._rows("data_operations", process, low, end_ns + 1):
             operations[str(row["name"])] += round(row["delta"])
         reads = list(self._rows("scalar_reads", process, low, cut_ns))[-MAX_SCALARS:]
-        runs = list(self._rows("executions", process, low, cut_ns))
-        previous = self._track("executions", process).last_before(cut_ns)
+        # By cut, not by execution: the device may begin later than the next cut.
+        cuts = [row for row in self._rows("syncs", process, low, cut_ns) if isinstance(row["graph"], str)]
+        ended = self._track("ended_syncs", process).last_before(cut_ns)
+        last = [ended] if ended is not None and isinstance(ended["graph"], str) else []
         replaced = [self._tables.place(process, row["site"]) for row in self._rows("stale", process, low, cut_ns)]
         return Since(
             uploads=tuple(uploads),
             operations=operations,
             scalars=frozenset(number for row in reads if (number := _whole(row["scalar"])) is not None),
-            read_graphs=tuple(
-                dict.fromkeys(
-                    str(row["graph"]) for row in runs if row["trigger"] in _PARTIAL and isinstance(row["graph"], str)
-                )
-            ),
-            previous=previous["graph"] if previous and isinstance(previous["graph"], str) else None,
+            read_graphs=tuple(dict.fromkeys(str(row["graph"]) for row in cuts if row["trigger"] in _PARTIAL)),
+            previous=tuple(dict.fromkeys(str(row["graph"]) for row in (*reversed(cuts), *last))),
             replaced=replaced[0] if replaced else None,
         )
 
@@ -154,8 +155,12 @@ class _Track:
 
     def backwards(self, time_ns: int) -> Iterator[dict[str, Any]]:
         """Rows before a time, latest first."""
-        for position in range(int(np.searchsorted(self._times, time_ns)) - 1, -1, -1):
-            yield self._row(position)
+        end = int(np.searchsorted(self._times, time_ns))
+        while end:  # in slices, because a row of a frame by itself costs a hundred times as much
+            start = max(0, end - _SLICE_ROWS)
+            rows = list(self._frame.iloc[start:end].itertuples(index=False, name=None))
+            yield from (dict(zip(self._columns, values, strict=True)) for values in reversed(rows))
+            end = start
 
     def _row(self, position: int) -> dict[str, Any]:
         values: Sequence[Any] = next(self._frame.iloc[position : position + 1].itertuples(index=False, name=None))

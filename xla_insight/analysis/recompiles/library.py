@@ -11,6 +11,8 @@ from collections.abc import Callable
 from xla_insight.errors import GraphFormatError
 from xla_insight.graph.diff import Prepared, prepare
 from xla_insight.graph.hlo_proto import parse_hlo_proto
+from xla_insight.graph.input_shapes import input_shapes
+from xla_insight.graph.model import Shape
 from xla_insight.graph.nearest import Signature, signature
 
 MAX_INSTRUCTIONS = 400_000
@@ -52,6 +54,11 @@ class GraphLibrary:
                 return None
             known = self._signatures[graph] = signature(prepared.graph)
         return known
+
+    def inputs(self, graph: str | None) -> tuple[Shape, ...] | None:
+        """Types of the inputs of a graph, without parsing the rest of it; None when they are not known."""
+        content = self._hlo(graph) if graph is not None else None
+        return None if content is None else input_shapes(content)
 
     def _load(self, graph: str) -> Prepared | None:
         content = self._hlo(graph)

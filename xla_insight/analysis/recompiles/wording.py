@@ -148,9 +148,8 @@ def _control_flow(members: Sequence[Explained]) -> str:
     name = _operation(shown)
     before, now = details.get("runs_before", 0), details.get("runs_now", 0)
     if before and now and before != now:
-        return (
-            f"Python looped differently: {name} at {root_at(shown)} is in the graph {now} times, before {before} times."
-        )
+        often = f"in the graph {numbers.plural(now, 'time')}, before {numbers.plural(before, 'time')}"
+        return f"Python branched or looped differently at {root_at(shown)}: {name} is {often}."
     words = {"inserted": "added", "removed": "removed"}
     changes = [
         f"{numbers.plural(n, 'operation')} {word}" for key, word in words.items() if (n := int(details.get(key, 0)))

@@ -42,7 +42,8 @@ def data_dependent_shape(evidence: Evidence) -> Explanation | None:
         changed.sort(key=lambda c: not c.stack)
         return _parameter_explanation("data_dependent_shape", changed[0], evidence, note=operations[0])
     root = difference.root
-    if root is not None and DifferenceKind.SHAPE in root.kinds and _read_sizes(evidence, root):
+    computed = root is not None and root.after is not None and root.after.instruction.opcode != "parameter"
+    if root is not None and computed and DifferenceKind.SHAPE in root.kinds and _read_sizes(evidence, root):
         return of_difference("data_dependent_shape", root, evidence, note="read")
     if operations and not difference.same_structure and _appeared(evidence):
         return of_difference("data_dependent_shape", root, evidence, note=operations[0])
@@ -81,7 +82,7 @@ def _uploads(evidence: Evidence, changed: ChangedParameter) -> tuple[Upload, ...
     if earlier:
         return earlier[:1]
     # Data that no graph returned and no operation on the CPU made: `torch.tensor(..., device=...)` and the like.
-    if after.metadata.op_type == "xla__device_data" and changed.stack and evidence.previous is not None:
+    if after.metadata.op_type == "xla__device_data" and changed.stack and evidence.previous:
         frame = site_of(changed.stack)
         if frame is not None and not _in_optimizer(changed.stack):
             return (_unseen_upload(frame, after.shape),)
@@ -168,10 +169,8 @@ def _appeared(evidence: Evidence) -> bool:
 
 
 def _maker(evidence: Evidence, shape: Shape) -> tuple[tuple[Frame, ...], str] | None:
-    """(stack, operation) of what returned a value of this type in the graph executed just before."""
-    for graph in (evidence.previous, evidence.before):
-        if graph is None:
-            continue
+    """(stack, operation) of what returned a value of this type in a graph executed just before."""
+    for graph in (*evidence.previous, *([evidence.before] if evidence.before is not None else [])):
         found = _output_maker(graph, shape)
         if found is not None:
             return found

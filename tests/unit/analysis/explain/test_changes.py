@@ -1,0 +1,55 @@
+"""Code to start from: for the causes that have some, with the names the recording knows; it is at least Python."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.unit.report.test_text_report import REPORT
+from xla_insight.analysis.explain.changes import _FIXED, code_change
+from xla_insight.facts.report import Recompile
+
+ENTRY = REPORT.recompiles[1]
+
+
+def entry(cause: str, **root: Any) -> Recompile:
+    return replace(ENTRY, cause=cause, root=root)
+
+
+@pytest.mark.parametrize("cause", [*(_FIXED.keys() - {"evicted"}), "input_shape"])
+def test_it_is_python(cause: str) -> None:
+    for root in ({}, {"input": "a-b", "dimension": 1, "now": "s64[8,9]", "before": "s64[8,7]"}, {"dimension": 0}):
+        code = code_change(entry(cause, **root))
+        assert code
+        ast.parse(code)
+
+
+@pytest.mark.parametrize(
+    ("root", "code"),
+    [
+        ({"input": "ids", "dimension": 1, "now": "s64[8,137]", "before": "s64[8,96]"}, "{'ids': [64, 128, 192]}"),
+        ({"input": "x", "dimension": 2, "now": "f32[8,3,20]", "before": "f32[8,3,30]"}, "{('x', 2): [64]}"),
+        ({"dimension": 1, "now": "s64[8,137]", "before": "s64[8,96]"}, "pad(x, (0, -x.shape[1] % 64))"),
+        ({"dimension": 1, "now": "f32[8,9,4]", "before": "f32[8,8,4]"}, "pad(x, (0, 0, 0, -x.shape[1] % 64))"),
+        ({"input": "ids", "dimension": 0, "now": "s64[8,137]"}, "drop_last=True"),
+        ({"dimension": 5, "now": "s64[8,137]", "before": "s64[8,1]"}, "pad_to_multiple_of"),
+        ({"dimension": 1, "now": "nonsense"}, "pad_to_multiple_of"),
+        ({}, "pad_to_multiple_of"),
+    ],
+)
+def test_padding_names_the_dimension(root: dict[str, Any], code: str) -> None:
+    assert code in code_change(entry("input_shape", **root))
+
+
+def test_a_position_becomes_a_tensor() -> None:
+    assert "index_select" in code_change(entry("baked_value", opcode="slice"))
+    assert "index_select" not in code_change(entry("baked_value", opcode="power"))
+
+
+def test_nothing_to_change_is_no_code() -> None:
+    assert code_change(replace(entry("input_shape"), expected=True)) == ""
+    assert code_change(replace(entry("input_shape"), advice="")) == ""
+    assert code_change(entry("unknown")) == code_change(entry("sharding")) == ""
