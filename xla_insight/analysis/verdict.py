@@ -148,8 +148,7 @@ def _host_sync(evidence: Evidence) -> Verdict | None:
         "host_sync",
         f"Reading values holds the training thread for {held} {numbers.plural(reads, 'read')}){after}, most at"
         f" {numbers.where(top.site, top.user_site)}; host and device take turns.",
-        # Done side by side, the two take at least as long as the longer of them.
-        min(waited, seconds),
+        seconds,
     )
 
 

@@ -11,11 +11,13 @@ from collections.abc import Hashable
 import numpy as np
 import pandas as pd
 
+from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.findings.reads import Role, classified_reads
 from xla_insight.analysis.tables import Place
+from xla_insight.analysis.time_account import process_account
 from xla_insight.facts import numbers
-from xla_insight.facts.report import Finding, Severity
+from xla_insight.facts.report import Finding, HostState, Severity
 
 MANY_READS = 3
 MANY_EXECUTING_READS = 2
@@ -63,16 +65,21 @@ def _idle_s(rows: pd.DataFrame) -> float | None:
     return None if rows["idle_ns"].isna().all() else float(rows["idle_ns"].sum()) / 1e9
 
 
-def _cost_s(rows: pd.DataFrame) -> float:
-    """Seconds that these reads cost at most: each no more than it waited, nor than the device then stood idle, because
-    done side by side the two take as long as the longer of them. All they waited, where the device was not observed."""
-    waits = rows["wait_ns"].astype(np.float64)
-    return float(np.fmin(waits, rows["idle_ns"]).sum()) / 1e9
+def _cost_s(context: Context, rows: pd.DataFrame) -> float:
+    """Seconds that these reads cost at most: the idle time they leave behind, but no more than the training thread
+    waits for the device in all, because done side by side host and device take as long as the longer of them. All that
+    the reads waited, where the device was not observed."""
+    idle_s = _idle_s(rows)
+    if idle_s is None:
+        return float(rows["wait_ns"].sum()) / 1e9
+    column = STATES.index(HostState.DEVICE_WAIT)
+    accounts = [process_account(context.tables, int(process)).whole.host for process in rows["process"].unique()]
+    return min(idle_s, sum(int(host[:, column].sum()) for host in accounts) / 1e9)
 
 
 def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
     waited_s, idle_s = float(rows["wait_ns"].sum()) / 1e9, _idle_s(rows)
-    cost_s = _cost_s(rows)
+    cost_s = _cost_s(context, rows)
     executing = int((rows["executions"] > 0).sum())
     steps = int(rows.dropna(subset=["step"]).groupby("process")["step"].nunique().sum())
     all_steps = len(context.tables["steps"])
@@ -113,7 +120,7 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int) -> 
     idle_s = _idle_s(rows)
     if not idle_s:
         return text + "."
-    idle, spared = (numbers.duration(seconds, inferred=True) for seconds in (idle_s, _cost_s(rows)))
+    idle, spared = (numbers.duration(seconds, inferred=True) for seconds in (idle_s, _cost_s(context, rows)))
     return (
         f"{text}. Nothing was queued behind them: the device then stood idle for {idle} while the host went on;"
         f" side by side, up to {spared} of it would be spared."
