@@ -12,6 +12,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from .ids import Parameter
 
+_INSTANT = re.compile(r"-?\d{1,18}")
+_TIME = re.compile(r"(-?\d{1,18})-(-?\d{1,18})")
 _STEPS = re.compile(r"\s*(\d{1,12})(?:\s*[-–:]\s*(\d{1,12}))?\s*")
 
 
@@ -28,6 +30,10 @@ class Address:
     filter: str | None = None
     against: str | None = None
     """The run to compare with."""
+    time: tuple[int, int] | None = None
+    """A stretch of time in ns of the run, narrower than whole steps can say."""
+    gap: int | None = None
+    """An instant (ns of the run) in a selected idle gap."""
 
     @classmethod
     def parse(cls, search: str | None) -> Address:
@@ -43,6 +49,8 @@ class Address:
             sort=given.get(Parameter.SORT),
             filter=given.get(Parameter.FILTER),
             against=given.get(Parameter.AGAINST),
+            time=_parse_time(given.get(Parameter.TIME)),
+            gap=int(given[Parameter.GAP]) if _INSTANT.fullmatch(given.get(Parameter.GAP, "")) else None,
         )
 
     @property
@@ -57,6 +65,8 @@ class Address:
             Parameter.SORT: self.sort,
             Parameter.FILTER: self.filter,
             Parameter.AGAINST: self.against,
+            Parameter.TIME: None if self.time is None else f"{self.time[0]}-{self.time[1]}",
+            Parameter.GAP: None if self.gap is None else str(self.gap),
         }
         given = {key.value: value for key, value in fields.items() if value not in (None, "")}
         return f"?{urlencode(given)}" if given else ""
@@ -67,7 +77,7 @@ class Address:
 
     def for_other_page(self) -> Address:
         """What goes along to another page: everything but the state of this page's table."""
-        return replace(self, sort=None, filter=None)
+        return replace(self, sort=None, filter=None, time=None, gap=None)
 
 
 def parse_steps(text: str | None) -> tuple[int, int] | None:
@@ -77,6 +87,14 @@ def parse_steps(text: str | None) -> tuple[int, int] | None:
         return None
     first, last = int(match[1]), int(match[2] or match[1])
     return (min(first, last), max(first, last))
+
+
+def _parse_time(text: str | None) -> tuple[int, int] | None:
+    match = _TIME.fullmatch(text or "")
+    if match is None:
+        return None
+    begin, end = int(match[1]), int(match[2])
+    return (begin, end) if begin < end else None
 
 
 def format_steps(steps: tuple[int, int] | None) -> str | None:

@@ -18,9 +18,13 @@ from typing import TypeVar, cast
 import pandas as pd
 
 from xla_insight.analysis import analyze, graph_table, load_tables, step_table
+from xla_insight.analysis.idle_causes import Opener, openers, worst_gaps
+from xla_insight.analysis.periods import warm_up_and_steady
 from xla_insight.analysis.shapes import Problem, shape_problem
+from xla_insight.analysis.tables import RunTables
+from xla_insight.analysis.timeline import Timeline
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
-from xla_insight.facts.report import Report
+from xla_insight.facts.report import IdleGap, Period, Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
 from xla_insight.store.reader import Run, open_run
 
@@ -58,6 +62,39 @@ def _no_hlo(_graph: str) -> bytes | None:
     return None
 
 
+class Timelines:
+    """Time of each process: its timeline and what is idle in it, worked out when it is first looked at."""
+
+    def __init__(self, tables: RunTables) -> None:
+        self.tables = tables
+        self._built: dict[int, Timeline] = {}
+        self._openers: dict[int, tuple[Opener, ...]] = {}
+        self._lock = threading.Lock()
+
+    def of(self, process: int) -> Timeline:
+        """The timeline of a process."""
+        with self._lock:
+            if process not in self._built:
+                self._built[process] = Timeline(self.tables, process)
+            return self._built[process]
+
+    def periods(self, process: int) -> tuple[Period | None, Period | None]:
+        """Warm-up and steady state of a process."""
+        found = next(entry for entry in self.tables.processes if entry.index == process)
+        return warm_up_and_steady(self.tables, found)
+
+    def openers(self, process: int) -> tuple[Opener, ...]:
+        """What leaves the device of a process idle, most first."""
+        with self._lock:
+            if process not in self._openers:
+                self._openers[process] = openers(self.tables, process)
+            return self._openers[process]
+
+    def worst_gaps(self, process: int, count: int) -> tuple[IdleGap, ...]:
+        """The longest idle gaps of a process."""
+        return worst_gaps(self.tables, process, count)
+
+
 @dataclass(frozen=True, slots=True)
 class RunView:
     """What pages know about one run, at one moment. Frames are shared between requests and must not be changed."""
@@ -78,6 +115,7 @@ class RunView:
     problems: tuple[str, ...]
     exceptions: tuple[str, ...]
     """What ended the training, as type and message, where an exception did."""
+    timelines: Timelines
     kept: frozenset[str] = frozenset()
     """Graphs whose HLO was kept."""
     hlo: Callable[[str], bytes | None] = _no_hlo
@@ -271,6 +309,7 @@ def read_run(entry: RunEntry) -> RunView:
             names=rank_graphs(steps),
             problems=tuple(run.problems),
             exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
+            timelines=Timelines(tables),
             kept=run.graph_hashes(),
             hlo=run.hlo,
         )

@@ -10,6 +10,8 @@ class Route(StrEnum):
 
     OVERVIEW = "/"
     RECOMPILATIONS = "/recompilations"
+    TIMELINE = "/timeline"
+    IDLE = "/idle"
     SHAPES = "/shapes"
     CACHE = "/cache"
     GRAPHS = "/graphs"
@@ -27,6 +29,8 @@ class Parameter(StrEnum):
     SORT = "sort"
     FILTER = "filter"
     AGAINST = "against"
+    TIME = "time"
+    GAP = "gap"
 
 
 class Shell(StrEnum):
@@ -93,6 +97,28 @@ class Recompilations(StrEnum):
     FOLD = "listing-fold"
     UNFOLD = "listing-unfold"
     """Types of pattern ids: a folded stretch of rows, and the button that opens it."""
+
+
+class Timeline(StrEnum):
+    """Components of the page Timeline."""
+
+    HEAD = "timeline-head"
+    FIGURE = "timeline-figure"
+    LEGEND = "timeline-legend"
+    OUT = "timeline-out"
+    WHOLE = "timeline-whole"
+    EARLIER = "timeline-earlier"
+    LATER = "timeline-later"
+    DETAIL = "timeline-detail"
+
+
+class Idle(StrEnum):
+    """Components of the page Idle."""
+
+    HEAD = "idle-head"
+    FIGURE = "idle-figure"
+    LEGEND = "idle-legend"
+    TABLES = "idle-tables"
 
 
 class Graphs(StrEnum):

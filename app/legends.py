@@ -5,6 +5,7 @@ Owns the two legends: graphs with their steps (links that select a graph), and h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -67,6 +68,11 @@ def state_legend(shown: Shown, scheme: Scheme) -> html.Div:
         items.append(_state_item("device busy", palette.device_busy, float(busy.sum()), whole, True))
     word = "time of these steps" if shown.steps else "time of all steps"
     return _legend(word, items)
+
+
+def share_legend(word: str, items: Sequence[tuple[str, str, float]], whole_ns: float, *, inferred: bool) -> html.Div:
+    """A legend of (word, colour, ns), each with its time and its share of ``whole_ns``."""
+    return _legend(word, [_state_item(name, colour, ns, whole_ns, inferred) for name, colour, ns in items])
 
 
 def _legend(word: str, items: list[Any]) -> html.Div:

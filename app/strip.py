@@ -195,14 +195,19 @@ def _register_selection(app: Dash) -> None:
 def _selection(trigger: Any, before: Address, dragged: Any, typed: str | None) -> Address:
     """The address after someone dragged over the figure, typed a range, or asked for the whole run."""
     if trigger == Strip.RESET:
-        return replace(before, steps=None)
+        return replace(before, steps=None, time=None)
     if trigger == Strip.RANGE:
         steps = parse_steps(typed)
-        return replace(before, steps=steps) if steps or not typed else before
-    if trigger == Strip.FIGURE and dragged:
+        return replace(before, steps=steps, time=None) if steps or not typed else before
+    return selection_by_drag(before, dragged) if trigger == Strip.FIGURE else before
+
+
+def selection_by_drag(before: Address, dragged: dict[str, Any] | None) -> Address:
+    """The address after someone dragged over the step axis of a figure, or double-clicked it."""
+    if dragged:
         if dragged.get("xaxis.autorange"):
-            return replace(before, steps=None)
+            return replace(before, steps=None, time=None)
         if "xaxis.range[0]" in dragged:
             first, last = dragged["xaxis.range[0]"], dragged["xaxis.range[1]"]
-            return replace(before, steps=(max(0, round(first)), max(0, round(first), round(last))))
+            return replace(before, steps=(max(0, round(first)), max(0, round(first), round(last))), time=None)
     return before

@@ -6,9 +6,11 @@ Owns the list of pages; navigation shows exactly these, in this order.
 from .cache import PAGE as CACHE
 from .compare import PAGE as COMPARE
 from .graphs import PAGE as GRAPHS
+from .idle import PAGE as IDLE
 from .overview import PAGE as OVERVIEW
 from .page import Page
 from .recompilations import PAGE as RECOMPILATIONS
 from .shapes import PAGE as SHAPES
+from .timeline import PAGE as TIMELINE
 
-PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, SHAPES, CACHE, GRAPHS, COMPARE)
+PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, TIMELINE, IDLE, SHAPES, CACHE, GRAPHS, COMPARE)

@@ -81,9 +81,10 @@ def test_costs_are_ranked_and_named(selected: Shown) -> None:
     table = overview.costs(selected.view.report)
     rows = table.children[1].children[1].children
     cost = [text_of(row.children[2]) for row in rows]
-    assert cost[0] == numbers.duration(2.36)
-    assert "Value read".lower() in text_of(rows[0].children[1]).lower()
-    assert "transformers/masking_utils.py:354" in text_of(rows[0].children[5])
+    # Three compiles more than needed, and then the time for which each read left the device without work.
+    assert cost[:2] == [numbers.duration(1.5), numbers.duration(39 * 0.02)]
+    assert "value read" in text_of(rows[1].children[1]).lower()
+    assert "transformers/masking_utils.py:354" in text_of(rows[1].children[5])
     assert rows[-1].className == "expected"
 
 
@@ -208,7 +209,7 @@ def test_a_crash_is_said(tmp_path: Path) -> None:
 
 
 def test_navigation_lists_pages_that_exist() -> None:
-    words = ["Overview", "Recompilations", "Shapes", "Cache", "Graphs", "Compare"]
+    words = ["Overview", "Recompilations", "Timeline", "Idle", "Shapes", "Cache", "Graphs", "Compare"]
     assert [page.word for page in PAGES] == words
     assert len({page.route for page in PAGES}) == len(PAGES)
     for page in PAGES:

@@ -64,7 +64,7 @@ def drag(page: Browser, start: float, end: float) -> None:
 
 def test_overview_loads_without_errors_and_from_here_only(page: Browser) -> None:
     page.open("/?run=usual")
-    page.shows("Reading values holds the training thread")
+    page.shows("Compiling again takes")
     page.wait_for_cells(40)
     page.shows("What costs most")
     assert page.find("h1.verdict").is_displayed()

@@ -30,6 +30,8 @@ class ThreadSpans:
     """Moves to the device, and other transfers that never wait for it."""
     read_transfer: Spans = NO_SPANS
     """Moves from the device: they wait while it is busy, and move after that."""
+    plain_reads: Spans = NO_SPANS
+    """Value reads that ran no graph: they wait while the device is busy, and move the value after that."""
     checkpoint: Spans = NO_SPANS
     gc: Spans = NO_SPANS
     outside: Spans = NO_SPANS
@@ -46,6 +48,7 @@ class ThreadSpans:
             self.input_wait,
             self.transfer,
             self.read_transfer,
+            self.plain_reads,
             self.checkpoint,
             self.gc,
             self.outside,
@@ -66,23 +69,44 @@ class Account:
     idle: NDArray[np.int64] | None
 
 
-def account(windows: Spans, spans: ThreadSpans) -> Account:
-    """Account for every nanosecond of ``windows`` (disjoint, in order of time)."""
-    n_windows = len(windows.starts)
-    if not n_windows:
-        empty = np.zeros((0, len(STATES)), np.int64)
-        return Account(empty, None, None)
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """Time cut wherever something changes: in each segment the host is in one state and the device busy or idle.
+
+    Segments follow each other without gaps. ``states`` index `STATES`; ``busy`` is None when no execution was observed.
+    """
+
+    starts: Nanoseconds
+    lengths: Nanoseconds
+    states: NDArray[np.int8]
+    busy: Mask | None
+
+
+def segments(windows: Spans, spans: ThreadSpans) -> Segments:
+    """Cut the time from the first to the last of ``windows`` (at least one) also at their edges."""
     blocked = blocked_in_cuts(spans.cuts, spans.executions)
     edges = [edge for part in (windows, blocked, *spans.all()) for edge in part]
     axis = Axis(int(windows.starts.min()), int(windows.ends.max()), edges)
-    window = np.searchsorted(windows.starts, axis.starts, side="right") - 1
-    inside = axis.starts < windows.ends[window]
     busy = axis.covered(spans.executions)
-    state = _states(axis, spans, blocked, busy)
-    host = _sums(n_windows, window, state, axis.lengths, inside)
-    if not len(spans.executions.starts):
+    states = _states(axis, spans, blocked, busy)
+    return Segments(axis.starts, axis.lengths, states, busy if len(spans.executions.starts) else None)
+
+
+def account(windows: Spans, spans: ThreadSpans) -> Account:
+    """Account for every nanosecond of ``windows`` (disjoint, in order of time)."""
+    if not len(windows.starts):
+        return Account(np.zeros((0, len(STATES)), np.int64), None, None)
+    return sums(windows, segments(windows, spans))
+
+
+def sums(windows: Spans, parts: Segments) -> Account:
+    """The account of ``windows`` from segments that were cut at their edges."""
+    window = np.searchsorted(windows.starts, parts.starts, side="right") - 1
+    inside = (window >= 0) & (parts.starts < windows.ends[window])
+    host = _sums(len(windows.starts), window, parts, inside)
+    if parts.busy is None:
         return Account(host, None, None)
-    idle = _sums(n_windows, window, state, axis.lengths, inside & ~busy)
+    idle = _sums(len(windows.starts), window, parts, inside & ~parts.busy)
     return Account(host, host.sum(axis=1) - idle.sum(axis=1), idle)
 
 
@@ -118,7 +142,7 @@ def clipped_executions(executions: Spans) -> Nanoseconds:
 
 
 def _states(axis: Axis, spans: ThreadSpans, blocked: Spans, busy: Mask) -> NDArray[np.int8]:
-    reading = axis.covered(spans.read_transfer)
+    reading = axis.covered(joined((spans.read_transfer, spans.plain_reads)))
     layers = {
         HostState.COMPILE: axis.covered(spans.compile),
         HostState.DEVICE_WAIT: axis.covered(joined((spans.device_wait, blocked))) | (reading & busy),
@@ -135,9 +159,7 @@ def _states(axis: Axis, spans: ThreadSpans, blocked: Spans, busy: Mask) -> NDArr
     return state
 
 
-def _sums(
-    n_windows: int, window: NDArray[np.int64], state: NDArray[np.int8], lengths: Nanoseconds, kept: Mask
-) -> NDArray[np.int64]:
+def _sums(n_windows: int, window: NDArray[np.int64], parts: Segments, kept: Mask) -> NDArray[np.int64]:
     flat = np.zeros(n_windows * len(STATES), np.int64)
-    np.add.at(flat, window[kept] * len(STATES) + state[kept], lengths[kept])
+    np.add.at(flat, window[kept] * len(STATES) + parts.states[kept], parts.lengths[kept])
     return flat.reshape(n_windows, len(STATES))

@@ -85,3 +85,37 @@ class Axis:
         steps = np.bincount(begins, minlength=n_segments + 1) - np.bincount(ends, minlength=n_segments + 1)
         covered: Mask = np.cumsum(steps[:-1]) > 0
         return covered
+
+
+class Cover:
+    """Disjoint intervals in order of time that say how much of any stretch they cover, without looking at each of them.
+
+    A question takes a binary search, so that a view of a million intervals costs as much as one of ten.
+    """
+
+    def __init__(self, spans: Spans) -> None:
+        """``spans`` must be disjoint and in order of time, as `union` gives them."""
+        self.spans = spans
+        self._before = np.concatenate([np.zeros(1, np.int64), np.cumsum(spans.ends - spans.starts)])
+
+    def __len__(self) -> int:
+        return len(self.spans.starts)
+
+    def until(self, times: Nanoseconds) -> Nanoseconds:
+        """Covered ns before each of ``times``."""
+        if not len(self):
+            return np.zeros(len(times), np.int64)
+        index = np.searchsorted(self.spans.starts, times, side="right") - 1
+        last = np.maximum(index, 0)
+        inside = np.minimum(times, self.spans.ends[last]) - self.spans.starts[last]
+        covered: Nanoseconds = np.where(index >= 0, self._before[last] + inside, 0)
+        return covered
+
+    def between(self, edges: Nanoseconds) -> Nanoseconds:
+        """Covered ns between each two neighbours of ``edges`` (rising)."""
+        return np.diff(self.until(edges))
+
+    def touching(self, begin: int, end: int) -> slice:
+        """The intervals that share an instant with ``[begin, end)``."""
+        first = int(np.searchsorted(self.spans.ends, begin, side="right"))
+        return slice(first, max(first, int(np.searchsorted(self.spans.starts, end, side="left"))))

@@ -38,11 +38,18 @@ def thread_spans(tables: RunTables, process: int) -> ThreadSpans:
         input_wait=_of(by_kind, "input_wait"),
         transfer=spans_of(transfers[~from_device]),
         read_transfer=spans_of(transfers[from_device]),
+        plain_reads=_plain_reads(tables, process),
         checkpoint=_of(by_kind, "checkpoint"),
         gc=_of(by_kind, "gc"),
         cuts=joined((_of(by_kind, "sync"), _of(by_kind, "read"))),
         executions=spans_of(tables.of("executions", process)),
     )
+
+
+def _plain_reads(tables: RunTables, process: int) -> Spans:
+    reads = tables.of("reads", process)
+    own = (reads["thread"] == 0).to_numpy(dtype=np.bool_) & (reads["executions"] == 0).to_numpy(dtype=np.bool_)
+    return spans_of(reads[own])
 
 
 def activity(tables: RunTables, process: int) -> tuple[int, int] | None:

@@ -9,19 +9,20 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from xla_insight.analysis.accounting import STATES, account, clipped_executions
-from xla_insight.analysis.intervals import Spans
-from xla_insight.analysis.spans import thread_spans
-from xla_insight.analysis.tables import RunTables, integers, spans_of
+from xla_insight.analysis.accounting import STATES, clipped_executions
+from xla_insight.analysis.tables import RunTables, spans_of
+from xla_insight.analysis.time_account import process_account
 
 KEYS = ["process", "step"]
 HOST_COLUMNS = tuple(f"host_{state}_ns" for state in STATES)
+IDLE_COLUMNS = tuple(f"idle_{state}_ns" for state in STATES)
 
 
 def build_step_table(tables: RunTables, ranks: dict[int, int] | None = None) -> pd.DataFrame:
     """One row a step, ordered by process and step; times in ns, ``host_*_ns`` sums to ``duration_ns`` exactly.
 
-    ``device_busy_ns`` is inferred and missing where no execution was observed.
+    ``device_busy_ns`` is inferred and missing where no execution was observed; with the ``idle_*_ns`` (the device had
+    nothing to run while the host was in that state) it sums to ``duration_ns`` too.
     """
     steps = tables["steps"]
     parts = [_with_time(tables, rows.copy(), int(process)) for process, rows in steps.groupby("process")]
@@ -32,11 +33,13 @@ def build_step_table(tables: RunTables, ranks: dict[int, int] | None = None) -> 
 
 
 def _with_time(tables: RunTables, steps: pd.DataFrame, process: int) -> pd.DataFrame:
-    windows = Spans(integers(steps["start_ns"]), integers(steps["end_ns"]))
-    result = account(windows, thread_spans(tables, process))
+    result = process_account(tables, process).steps
     for number, column in enumerate(HOST_COLUMNS):
         steps[column] = result.host[:, number]
     steps["device_busy_ns"] = pd.array([None] * len(steps) if result.busy is None else result.busy, dtype="Int64")
+    for number, column in enumerate(IDLE_COLUMNS):
+        idle = [None] * len(steps) if result.idle is None else result.idle[:, number]
+        steps[column] = pd.array(idle, dtype="Int64")
     return steps
 
 

@@ -26,7 +26,7 @@ QUERIES = {
     "syncs": f"select {_CUT_COLUMNS} from syncs order by process, time_ns",
     "compiles": "select process, step, time_ns, duration_ns, thread, graph, trigger, sentence, cut_ns, site"
     " from compiles order by process, time_ns",
-    "executions": "select process, step, time_ns, duration_ns, graph, trigger, outcome from executions"
+    "executions": "select process, step, time_ns, duration_ns, graph, trigger, outcome, cut_ns, site from executions"
     " order by process, time_ns",
     "reads": "select process, step, time_ns, duration_ns, thread, method, executions, compiles, site from reads"
     " order by process, time_ns",
@@ -93,6 +93,8 @@ class RunTables:
     """The framework's text of a graph, None when it was not recorded."""
     snippet: Callable[[str, int], list[tuple[int, str]]] = lambda file, line: []
     """Source lines around a place, as recorded."""
+    accounts: dict[tuple[str, int], Any] = field(default_factory=dict, compare=False, repr=False)
+    """What ``time_account`` and ``idle_causes`` have worked out, by process: several tables and rules start from it."""
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.frames[name]

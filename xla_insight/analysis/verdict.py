@@ -25,6 +25,7 @@ from xla_insight.facts.report import (
 COMPILE_SHARE = 0.1
 HOST_SYNC_SHARE = 0.1
 CHECKPOINT_SHARE = 0.1
+GC_SHARE = 0.1
 DEVICE_SHARE = 0.9
 WAITING_SHARE = 0.5
 _BOUNDS = {
@@ -78,6 +79,7 @@ def verdict(evidence: Evidence) -> Verdict:
         _broken,
         _removable,
         _device,
+        _trace,
         _start_up,
         _largest,
     )
@@ -100,7 +102,7 @@ def _broken(evidence: Evidence) -> Verdict | None:
 
 def _removable(evidence: Evidence) -> Verdict | None:
     """The largest of the limits that a change would remove."""
-    found = [rule(evidence) for rule in (_compile, _input, _host_sync, _checkpoint, _eager)]
+    found = [rule(evidence) for rule in (_compile, _input, _host_sync, _checkpoint, _transfer, _gc, _eager)]
     return max((v for v in found if v is not None), key=lambda v: v.saves_s or 0.0, default=None)
 
 
@@ -126,8 +128,7 @@ def _input(evidence: Evidence) -> Verdict | None:
     found = evidence.loud("input_bound")
     if not found:
         return None
-    seconds = evidence.host_s(HostState.INPUT_WAIT)
-    return Verdict("input", f"{found[0].summary[:-1]}: the loader limits this run.", seconds)
+    return Verdict("input", f"{found[0].summary[:-1]}: the loader limits this run.", found[0].cost_s)
 
 
 def _host_sync(evidence: Evidence) -> Verdict | None:
@@ -138,10 +139,14 @@ def _host_sync(evidence: Evidence) -> Verdict | None:
         return None
     top = max(found, key=lambda f: f.cost_s or 0.0)
     reads = sum(f.count for f in found)
+    waited = evidence.each(sum(f.details.get("waited_s", f.cost_s or 0.0) for f in found))
+    held = f"{numbers.share(waited, evidence.time.wall_s)} of this run ({numbers.duration(waited)},"
+    idle_s = evidence.each(sum(f.details.get("device_idle_s") or 0.0 for f in found))
+    idle = numbers.share(idle_s, evidence.time.wall_s, inferred=True)
+    after = "" if top.details.get("device_idle_s") is None else f" and leaves the device idle for {idle} after that"
     return Verdict(
         "host_sync",
-        f"Reading values holds the training thread for {numbers.share(seconds, evidence.time.wall_s)} of this run"
-        f" ({numbers.duration(seconds)}, {numbers.plural(reads, 'read')}), most at"
+        f"Reading values holds the training thread for {held} {numbers.plural(reads, 'read')}){after}, most at"
         f" {numbers.where(top.site, top.user_site)}; host and device take turns.",
         seconds,
     )
@@ -153,6 +158,24 @@ def _checkpoint(evidence: Evidence) -> Verdict | None:
     if evidence.share(seconds) < CHECKPOINT_SHARE:
         return None
     return Verdict("checkpoint", f"{found[0].summary[:-1]}: saving limits this run.", seconds)
+
+
+def _transfer(evidence: Evidence) -> Verdict | None:
+    found = evidence.loud("transfer_bound")
+    return Verdict("transfer", found[0].summary, found[0].cost_s) if found else None
+
+
+def _gc(evidence: Evidence) -> Verdict | None:
+    found = evidence.loud("gc_pauses")
+    if not found or evidence.share(found[0].cost_s) < GC_SHARE:
+        return None
+    return Verdict("gc", found[0].summary, found[0].cost_s)
+
+
+def _trace(evidence: Evidence) -> Verdict | None:
+    """Only where tracing was seen to starve the device for long enough; else `_largest` describes the run."""
+    found = evidence.loud("trace_bound")
+    return Verdict("trace", f"{found[0].summary[:-1]}: tracing limits this run.", found[0].cost_s) if found else None
 
 
 def _eager(evidence: Evidence) -> Verdict | None:

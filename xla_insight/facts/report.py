@@ -143,6 +143,46 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Period:
+    """Where the time of some steps of one process went, in seconds. ``name``: `warm_up`, `steady` or `rank`."""
+
+    name: str
+    rank: int
+    process: int
+    first_step: int
+    last_step: int
+    steps: int
+    wall_s: float
+    host: dict[str, float]
+    device_busy_s: float | None
+    device_idle_by_host_state: dict[str, float]
+    overlap_pct: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class IdleGap:
+    """A stretch in which the device had nothing to run.
+
+    ``cause`` is the host state that takes most of it, ``site`` where that happened. ``opened_by`` (`read` or `sync`) is
+    what the training thread was blocked in when the device ran out of work, at ``opened_site``; None: not blocked.
+    """
+
+    process: int
+    step: int | None
+    start_s: float
+    """Since the run began."""
+    idle_s: float
+    cause: str
+    by_host_state: dict[str, float]
+    site: Site | None
+    user_site: Site | None
+    opened_by: str | None
+    opened_site: Site | None
+    opened_user_site: Site | None
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class TimeFacts:
     """Where wall time of the training thread went (rank 0 of the run), in seconds. ``host`` sums to ``wall_s``."""
 
@@ -154,6 +194,14 @@ class TimeFacts:
     quality: Quality
     setup_s: float | None = None
     """Recorded time before the first tensor work (imports, reading data). Not part of ``wall_s``."""
+    warm_up: Period | None = None
+    """The first steps, in which graphs compile that later steps reuse. None without steps."""
+    steady: Period | None = None
+    """All steps after them; None when there is none."""
+    ranks: tuple[Period, ...] = ()
+    """All steps of each process."""
+    worst_gaps: tuple[IdleGap, ...] = ()
+    """The longest stretches without device work, longest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +258,8 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """The report as JSON-ready values; the first key is ``schema``. An absent site is ``{}``."""
         plain: dict[str, Any] = {"schema": REPORT_SCHEMA, **asdict(self)}
-        for entry in (*plain["recompiles"], *plain["findings"]):
-            for key in ("site", "user_site"):
-                entry[key] = entry[key] or {}
+        for entry in (*plain["recompiles"], *plain["findings"], *plain["time"]["worst_gaps"]):
+            for key in ("site", "user_site", "opened_site", "opened_user_site"):
+                if key in entry:
+                    entry[key] = entry[key] or {}
         return plain

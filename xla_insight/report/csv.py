@@ -16,25 +16,35 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from xla_insight.facts.report import Report
-from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables
+from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables, time_tables
 from xla_insight.report.shapes import shape_batches
 from xla_insight.store.views import TABLES
 
 if TYPE_CHECKING:
+    from xla_insight.analysis.tables import RunTables
     from xla_insight.store.reader import Run
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _FORMULA = r"^[=+\-@\t\r\n]"
 
 
-def export_csv(run: Run, report: Report, directory: str | Path, overwrite: bool = False) -> list[Path]:
+def export_csv(
+    run: Run, report: Report, directory: str | Path, overwrite: bool = False, tables: RunTables | None = None
+) -> list[Path]:
     """Write one CSV a table and those of the report and of shapes to ``directory``; the files written.
+
+    ``steps`` comes with the account of its time, and ``idle`` has a row for each stretch without device work.
+    ``tables``: those of the run, when they are loaded already.
 
     Raises ExportError when the folder holds anything but an earlier export (unless ``overwrite``) or cannot be written.
     """
     folder = ExportFolder.claim(directory, "csv", overwrite=overwrite)
+    times = time_tables(run, tables)
     for name in TABLES:
-        folder.write(f"{name}.csv", run.batches(name, lists_as_text=True), _write)
+        batches = times.pop(name, None) or run.batches(name, lists_as_text=True)
+        folder.write(f"{name}.csv", batches, _write)
+    for name, batches in times.items():
+        folder.write(f"{name}.csv", batches, _write)
     columns = report_columns()
     for name, rows in report_tables(report).items():
         folder.write(f"{name}.csv", iter([report_batch(rows, columns[name])]), _write)

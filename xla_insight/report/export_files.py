@@ -11,16 +11,25 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pyarrow as pa
 
+from xla_insight.analysis import load_tables
+from xla_insight.analysis.idle_causes import idle_table
+from xla_insight.analysis.step_table import build_step_table
 from xla_insight.errors import ExportError
 from xla_insight.facts.report import Report, Site
+
+if TYPE_CHECKING:
+    from xla_insight.analysis.tables import RunTables
+    from xla_insight.store.reader import Run
 
 Writer = Callable[[str, Iterator[pa.RecordBatch]], None]
 """Writes batches, the first of which has no rows, to a path."""
 
+_BATCH_ROWS = 65_536
 MARK_FILE = "export.json"
 _NOT_FILES = ("", ".", "..")
 _MARK = "xla-insight export"
@@ -105,6 +114,27 @@ def report_tables(report: Report) -> dict[str, list[dict[str, Any]]]:
         "recompiles": _rows(report.recompiles, RECOMPILE_COLUMNS),
         "findings": _rows(report.findings, FINDING_COLUMNS),
     }
+
+
+def time_tables(run: Run, tables: RunTables | None = None) -> dict[str, Iterator[pa.RecordBatch]]:
+    """``steps`` with the account of their time, and ``idle``: the stretches in which the device had nothing to run."""
+    tables = load_tables(run) if tables is None else tables
+    frames = {"steps": build_step_table(tables), "idle": idle_table(tables)}
+    return {name: _batches(frame) for name, frame in frames.items()}
+
+
+def _batches(frame: pd.DataFrame) -> Iterator[pa.RecordBatch]:
+    table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
+    for position, column in enumerate(table.schema):
+        if (
+            pa.types.is_null(column.type)
+            or pa.types.is_dictionary(column.type)
+            or pa.types.is_large_string(column.type)
+        ):
+            text = table.column(position).cast(pa.string())
+            table = table.set_column(position, column.name, text)
+    yield pa.RecordBatch.from_pylist([], schema=table.schema)
+    yield from table.to_batches(max_chunksize=_BATCH_ROWS)
 
 
 def report_columns() -> dict[str, tuple[str, ...]]:

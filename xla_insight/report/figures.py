@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 
 from xla_insight.facts.report import HostState
 from xla_insight.report import figures_hover, numbers
-from xla_insight.report.figures_bins import NO_GRAPH, FloatArray, StepBins
+from xla_insight.report.figures_bins import NO_GRAPH, BoolArray, FloatArray, StepBins
 from xla_insight.report.figures_colours import Colours, Scheme, blend, colours, graph_colour
 
 STACK_ORDER = (
@@ -91,11 +91,16 @@ def typical_top_s(bins: StepBins) -> float | None:
     The cut is twice the 90th percentile of the columns without a compile, and only worth it when the longest column is
     at least three times higher.
     """
-    usual = bins.mean_ns[bins.compiles == 0]
-    if len(usual) < 5 or not np.isfinite(bins.mean_ns).any():
+    return typical_top(bins.mean_ns / 1e9, bins.compiles == 0)
+
+
+def typical_top(values: FloatArray, usual: BoolArray | None = None) -> float | None:
+    """Twice the 90th percentile of the ``usual`` values (default: all), when the largest is three times that."""
+    judged = values if usual is None else values[usual]
+    if len(judged) < 5 or not np.isfinite(judged).any():
         return None
-    top = 2 * float(np.nanquantile(usual, 0.9)) / 1e9
-    return top if 0 < 3 * top < float(np.nanmax(bins.mean_ns)) / 1e9 else None
+    top = 2 * float(np.nanquantile(judged, 0.9))
+    return top if 0 < 3 * top < float(np.nanmax(values)) else None
 
 
 class _Rows:
@@ -139,7 +144,7 @@ def _figure(bins: StepBins, canvas: Canvas, rows: _Rows) -> go.Figure:
             "title": {"text": "step", "standoff": 6, "font": {"size": 12}},
             "tickformat": ",d",
             "tick0": 0,
-            "dtick": _whole_tick(span[1] - span[0], max(3, canvas.columns // 110)),
+            "dtick": whole_tick(span[1] - span[0], max(3, canvas.columns // 110)),
             "showgrid": False,
             "zeroline": False,
             "ticks": "outside",
@@ -278,7 +283,7 @@ def _draw_times(figure: go.Figure, bins: StepBins, canvas: Canvas, top_s: float 
 
 def _time_axis(figure: go.Figure, canvas: Canvas, top: float, bottom: float) -> None:
     chosen = colours(canvas.scheme)
-    ticks = _nice_ticks(top, 4)
+    ticks = nice_ticks(top, 4)
     below = [-tick for tick in ticks[1:] if tick <= bottom]
     figure.layout.yaxis3.update(
         range=[-bottom, top],
@@ -372,14 +377,14 @@ def _draw_probe(figure: go.Figure, bins: StepBins, canvas: Canvas, axis: str) ->
     )
 
 
-def _whole_tick(span: float, wanted: int) -> int:
+def whole_tick(span: float, wanted: int) -> int:
     """A round whole number of steps between ticks: a step has no half."""
     rough = max(1.0, span / wanted)
     magnitude = 10 ** math.floor(math.log10(rough))
     return int(next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= rough))
 
 
-def _nice_ticks(top: float, wanted: int) -> list[float]:
+def nice_ticks(top: float, wanted: int) -> list[float]:
     """Round tick values from 0 up to ``top``."""
     rough = top / wanted
     magnitude = 10 ** math.floor(math.log10(rough))

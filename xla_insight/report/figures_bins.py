@@ -96,6 +96,28 @@ def bin_steps(
     )
 
 
+@dataclass(frozen=True, slots=True)
+class StepColumns:
+    """Columns of steps as in `StepBins`, with the sums of some columns of the step table; NaN where one is unknown."""
+
+    first: IntArray
+    last: IntArray
+    steps: IntArray
+    sums: dict[str, FloatArray]
+
+
+def sum_steps(steps: pd.DataFrame, names: Sequence[str], *, columns: int) -> StepColumns:
+    """Columns for the steps of ONE process, with the sums of ``names``."""
+    numbers = steps["step"].to_numpy(dtype=np.int64)
+    starts, counts = _columns(numbers, max(1, -(-len(numbers) // max(1, columns))))
+    return StepColumns(
+        first=numbers[starts],
+        last=numbers[starts + counts - 1] if len(starts) else numbers[:0],
+        steps=counts,
+        sums={name: _reduce(np.add, _floats(steps, name), starts) for name in names},
+    )
+
+
 def _columns(numbers: IntArray, per_column: int) -> tuple[IntArray, IntArray]:
     """Index of each column's first row, and its number of rows. Columns begin at multiples of ``per_column`` so that
     they stay the same when a run grows or the view moves."""

@@ -13,22 +13,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xla_insight.facts.report import Report
-from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables
+from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables, time_tables
 from xla_insight.report.shapes import shape_batches
 from xla_insight.store.views import TABLES
 
 if TYPE_CHECKING:
+    from xla_insight.analysis.tables import RunTables
     from xla_insight.store.reader import Run
 
 
-def export_parquet(run: Run, report: Report, directory: str | Path, overwrite: bool = False) -> list[Path]:
+def export_parquet(
+    run: Run, report: Report, directory: str | Path, overwrite: bool = False, tables: RunTables | None = None
+) -> list[Path]:
     """Write one Parquet file a table and those of the report and of shapes; the files written.
+
+    ``steps`` and ``idle`` are those of the CSV export; ``tables``: those of the run, when they are loaded already.
 
     Raises ExportError when the folder holds anything but an earlier export (unless ``overwrite``) or cannot be written.
     """
     folder = ExportFolder.claim(directory, "parquet", overwrite=overwrite)
+    times = time_tables(run, tables)
     for name in TABLES:
-        folder.write(f"{name}.parquet", run.batches(name), _write)
+        batches = times.pop(name, None) or run.batches(name)
+        folder.write(f"{name}.parquet", batches, _write)
+    for name, batches in times.items():
+        folder.write(f"{name}.parquet", batches, _write)
     columns = report_columns()
     for name, rows in report_tables(report).items():
         folder.write(f"{name}.parquet", iter([report_batch(rows, columns[name])]), _write)

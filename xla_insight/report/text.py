@@ -20,7 +20,8 @@ from rich.table import Table
 from rich.text import Text
 
 from xla_insight.facts import numbers
-from xla_insight.facts.report import Finding, HostState, Quality, Recompile, Report, Severity
+from xla_insight.facts.report import Finding, Period, Recompile, Report, Severity
+from xla_insight.report import text_bars
 
 LISTED = 8
 PLAIN_WIDTH = 80
@@ -28,12 +29,11 @@ MAX_WIDTH = 110
 SHAPES = {Severity.CRITICAL: "▲", Severity.WARNING: "◆", Severity.INFO: "·"}
 _ASCII_SHAPES = {
     "▲": "!", "◆": "*", "·": "-", "…": "...", numbers.THIN_SPACE: " ", "µ": "u", "—": "-", "→": "->",
-    "▸": ">", "◀": "<", "│": "|",
+    "▸": ">", "◀": "<", "│": "|", text_bars.BUSY: "#",
 }  # fmt: skip
 STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 _INFERRED_NOTE = "~ inferred from dispatch and ready times, not measured."
-_INFERRED_STATES = (HostState.DEVICE_WAIT, HostState.TRACE)
-"""Waits inside a cut are worked out from when the device was ready, and tracing is what is left."""
+_BAR_WIDTH = 64
 _LINE_BREAKS = re.compile(r"[\t\r\n\v\f]+")
 _Entry = Recompile | Finding
 
@@ -142,7 +142,7 @@ def _figures(report: Report) -> RenderableType:
         table.add_column(style=style, no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    return Group(Text(""), table, *_host_line(report))
+    return Group(Text(""), table, *_bars(report))
 
 
 def _with_time(count: int, seconds: float) -> str:
@@ -153,16 +153,30 @@ def _overlap(report: Report) -> str:
     return numbers.percent(report.time.overlap_pct, inferred=True)
 
 
-def _host_line(report: Report) -> Iterator[RenderableType]:
-    """Host states by share, largest first; those below 1 % are left to --json."""
-    wall = report.time.wall_s
-    shares = sorted(((s, state) for state, s in report.time.host.items() if s >= 0.01 * wall), reverse=True)
-    if wall > 0 and shares:
-        inferred = _INFERRED_STATES if report.time.quality is Quality.INFERRED else ()
-        listed = ", ".join(
-            f"{state.replace('_', ' ')} {numbers.share(s, wall, inferred=state in inferred)}" for s, state in shares
-        )
-        yield hanging("host  ", Text(listed), "dim")
+def _bars(report: Report) -> Iterator[RenderableType]:
+    """What the host did and what the device did meanwhile, each as a bar and in words."""
+    time = report.time
+    if time.wall_s <= 0 or not time.host:
+        return
+    yield Text("")
+    yield hanging("host    ", text_bars.host_bar(time, _BAR_WIDTH), "dim")
+    yield hanging("        ", text_bars.host_list(time))
+    bar = text_bars.device_bar(time, _BAR_WIDTH)
+    if bar is not None:
+        yield hanging("device  ", bar, "dim")
+        yield hanging("        ", text_bars.device_list(time))
+    if time.warm_up is not None and time.steady is not None:
+        yield hanging("        ", Text(_steady(time.warm_up, time.steady)))
+
+
+def _steady(warm_up: Period, steady: Period) -> str:
+    """The steady state apart from the first steps, in one line."""
+    busy = numbers.share(steady.device_busy_s, steady.wall_s, inferred=True)
+    each = numbers.duration(steady.wall_s / steady.steps)
+    text = (
+        f"after {numbers.plural(warm_up.steps, 'step')} of warm-up ({numbers.duration(warm_up.wall_s)}): {each} a step"
+    )
+    return text if steady.device_busy_s is None else f"{text}, device busy {busy}"
 
 
 def _ranked(report: Report) -> list[_Entry]:

@@ -40,7 +40,7 @@ COLUMNS = {
         "cut_ns",
         "site",
     ],
-    "executions": ["process", "step", "time_ns", "duration_ns", "graph", "trigger", "outcome"],
+    "executions": ["process", "step", "time_ns", "duration_ns", "graph", "trigger", "outcome", "cut_ns", "site"],
     "reads": ["process", "step", "time_ns", "duration_ns", "thread", "method", "executions", "compiles", "site"],
     "spans": ["process", "step", "time_ns", "duration_ns", "thread", "kind", "name", "site"],
     "counters": ["process", "name", "delta", "duration_ns", "steps"],

@@ -13,7 +13,18 @@ from xla_insight.analysis.intervals import Spans, index_inside, union
 from xla_insight.facts.report import HostState
 
 MS = 1_000_000
-FIELDS = ("compile", "device_wait", "input_wait", "transfer", "read_transfer", "checkpoint", "gc", "cuts", "executions")
+FIELDS = (
+    "compile",
+    "device_wait",
+    "input_wait",
+    "transfer",
+    "read_transfer",
+    "plain_reads",
+    "checkpoint",
+    "gc",
+    "cuts",
+    "executions",
+)
 
 pair = st.tuples(st.integers(-50, 350), st.integers(0, 120)).map(lambda p: (p[0], p[0] + p[1]))
 pairs = st.lists(pair, max_size=8)
@@ -37,12 +48,14 @@ def state_at(instant: int, spans: ThreadSpans) -> HostState:
     if holds(spans.compile):
         return HostState.COMPILE
     blocked = blocked_in_cuts(spans.cuts, spans.executions)
-    if holds(spans.device_wait) or holds(blocked) or (holds(spans.read_transfer) and busy):
+    reading = holds(spans.read_transfer) or holds(spans.plain_reads)
+    if holds(spans.device_wait) or holds(blocked) or (reading and busy):
         return HostState.DEVICE_WAIT
     for part, state in (
         (spans.input_wait, HostState.INPUT_WAIT),
         (spans.transfer, HostState.TRANSFER),
         (spans.read_transfer, HostState.TRANSFER),
+        (spans.plain_reads, HostState.TRANSFER),
         (spans.checkpoint, HostState.CHECKPOINT),
         (spans.gc, HostState.GC),
     ):

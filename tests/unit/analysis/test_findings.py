@@ -221,3 +221,85 @@ def test_waiting_for_input_more_than_for_compiles_is_input_bound(context: Make, 
 
 def test_an_empty_run_has_no_findings(context: Make) -> None:
     assert all_findings(context()) == ()
+
+
+def in_steps(count: int, kind: str, begin_ms: int, length_ms: int) -> list[dict[str, Any]]:
+    """A span of ``kind`` in each of ``count`` steps of 100 ms."""
+    return [
+        {"step": n, "time_ns": n * STEP + begin_ms * MS, "duration_ns": length_ms * MS, "thread": 0, "kind": kind,
+         "name": "x", "site": None}
+        for n in range(count)
+    ]  # fmt: skip
+
+
+def runs(count: int, begin_ms: int, length_ms: int) -> list[dict[str, Any]]:
+    """An execution in each of ``count`` steps of 100 ms."""
+    return [{"step": n, "time_ns": n * STEP + begin_ms * MS, "duration_ns": length_ms * MS} for n in range(count)]
+
+
+def test_reads_cost_the_idle_time_that_waiting_for_them_leaves_behind(
+    context: Make, stepped: Steps, at_line: At
+) -> None:
+    reads = [read(n) for n in range(8)]  # each waits from 50 to 60 ms, when its execution is ready
+    made = context(
+        places={1: at_line(17)}, steps=stepped(8, STEP), reads=reads, spans=as_spans(reads), executions=runs(8, 20, 40)
+    )
+    (finding,) = found(made, "host_sync")
+    assert finding.details["waited_s"] == 0.08
+    # From 60 ms of a step to 20 ms of the next: traced while the device had nothing; the run ends with the last read.
+    assert finding.details["device_idle_s"] == pytest.approx(7 * 0.06)
+    assert finding.cost_s == pytest.approx(0.08), "tracing cannot be spared, only waiting beside it"
+    assert "stood idle for ~420 ms" in finding.summary and "up to ~80 ms of it would be spared" in finding.summary
+
+
+@pytest.mark.parametrize(("steps", "severity"), [(40, Severity.WARNING), (10, Severity.INFO), (4, None)])
+def test_tracing_longer_than_the_device_runs_binds(
+    context: Make, stepped: Steps, steps: int, severity: Severity | None
+) -> None:
+    made = context(steps=stepped(steps, STEP), spans=in_steps(steps, "sync", 79, 1), executions=runs(steps, 80, 20))
+    assert [finding.severity for finding in found(made, "trace_bound")] == ([] if severity is None else [severity])
+
+
+def test_a_busy_device_is_healthy_and_nothing_else_is_said(context: Make, stepped: Steps) -> None:
+    made = context(steps=stepped(40, STEP), spans=in_steps(40, "sync", 1, 97), executions=runs(40, 2, 97))
+    (finding,) = all_findings(made)
+    assert (finding.id, finding.severity, finding.cost_s) == ("device_bound", Severity.INFO, 0.0)
+    assert finding.summary.startswith("Healthy: in the steady state the device is busy ~97 %")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "length_ms", "severity"),
+    [
+        ("gc", "gc_pauses", 8, Severity.WARNING),
+        ("gc", "gc_pauses", 3, Severity.INFO),
+        ("gc", "gc_pauses", 1, None),
+        ("transfer", "transfer_bound", 25, Severity.WARNING),
+        ("transfer", "transfer_bound", 15, Severity.INFO),
+        ("transfer", "transfer_bound", 5, None),
+    ],
+)
+def test_pauses_and_transfers_by_their_share_of_the_steady_state(
+    context: Make, stepped: Steps, kind: str, name: str, length_ms: int, severity: Severity | None
+) -> None:
+    made = context(steps=stepped(40, STEP), spans=in_steps(40, kind, 10, length_ms), executions=runs(40, 50, 50))
+    assert [finding.severity for finding in found(made, name)] == ([] if severity is None else [severity])
+
+
+def test_input_that_hides_behind_the_device_costs_nothing(context: Make, stepped: Steps) -> None:
+    waits = in_steps(10, "input_wait", 10, 60)
+    assert len(found(context(steps=stepped(10, STEP), spans=waits), "input_bound")) == 1
+    made = context(steps=stepped(10, STEP), spans=waits, executions=runs(10, 5, 70))
+    assert found(made, "input_bound") == []
+
+
+def test_a_long_first_compile_does_not_hide_a_slow_loader(context: Make, stepped: Steps) -> None:
+    compile_span = {**in_steps(1, "compile", 0, 95)[0], "thread": None}
+    steps = [{**row, "end_ns": row["end_ns"] + (2 * STEP if row["step"] == 0 else 0)} for row in stepped(8, STEP)]
+    for row in steps[1:]:
+        row["start_ns"], row["end_ns"] = row["start_ns"] + 2 * STEP, row["end_ns"] + 2 * STEP
+    waits = [{**row, "time_ns": row["time_ns"] + 2 * STEP} for row in in_steps(8, "input_wait", 10, 60)[1:]]
+    long_compile = {**compile_span, "duration_ns": 3 * STEP}
+    compiles = [{**compiled("sync"), "step": 0, "time_ns": 0, "duration_ns": 3 * STEP}]
+    made = context(steps=steps, compiles=compiles, spans=[long_compile, *waits], executions=runs(1, 305, 3))
+    (finding,) = found(made, "input_bound")
+    assert finding.severity is Severity.CRITICAL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from xla_insight.analysis.verdict import Evidence, verdict
@@ -87,3 +88,23 @@ def test_without_executions_there_is_nothing_to_judge() -> None:
 def test_without_a_device_nothing_is_said_about_it() -> None:
     said = verdict(evidence(host={"trace": 100.0}))
     assert said.bound == "trace" and "busy" not in said.summary and said.saves_s is None
+
+
+def test_reads_say_how_long_they_wait_and_how_idle_they_leave_the_device() -> None:
+    read = replace(finding("host_sync", 30.0), details={"waited_s": 25.0, "device_idle_s": 40.0})
+    said = verdict(evidence(read, host={"device_wait": 25.0, "trace": 75.0}, busy=30.0))
+    assert (said.bound, said.saves_s) == ("host_sync", 30.0)
+    assert "25 % of this run" in said.summary and "~40 %" in said.summary
+
+
+def test_tracing_that_starves_the_device_is_named() -> None:
+    said = verdict(evidence(finding("trace_bound", 55.0), host={"trace": 80.0, "device_wait": 20.0}, busy=30.0))
+    assert (said.bound, said.saves_s) == ("trace", 55.0) and said.summary.endswith("tracing limits this run.")
+
+
+def test_transfers_and_pauses_lead_when_nothing_costs_more() -> None:
+    host = {"transfer": 30.0, "gc": 20.0, "trace": 50.0}
+    both = (finding("transfer_bound", 30.0), finding("gc_pauses", 20.0))
+    assert verdict(evidence(*both, host=host, busy=30.0)).bound == "transfer"
+    assert verdict(evidence(both[1], host=host, busy=30.0)).bound == "gc"
+    assert verdict(evidence(finding("gc_pauses", 6.0), host=host, busy=30.0)).bound == "trace"

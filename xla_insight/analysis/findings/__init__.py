@@ -9,8 +9,10 @@ from collections.abc import Callable
 
 from xla_insight.analysis.findings.checkpoint_stall import checkpoint_stall
 from xla_insight.analysis.findings.context import Context
+from xla_insight.analysis.findings.device_bound import device_bound
 from xla_insight.analysis.findings.eager_mode import eager_mode
 from xla_insight.analysis.findings.fallback import fallback
+from xla_insight.analysis.findings.gc_pauses import gc_pauses
 from xla_insight.analysis.findings.host_sync import host_sync
 from xla_insight.analysis.findings.input_bound import input_bound
 from xla_insight.analysis.findings.loader_error import loader_error
@@ -19,6 +21,8 @@ from xla_insight.analysis.findings.persistent_cache import persistent_cache_unus
 from xla_insight.analysis.findings.rank_divergence import rank_divergence
 from xla_insight.analysis.findings.slow_compile import slow_compile
 from xla_insight.analysis.findings.stale_parameters import stale_parameters
+from xla_insight.analysis.findings.trace_bound import trace_bound
+from xla_insight.analysis.findings.transfer_bound import transfer_bound
 from xla_insight.facts.report import Finding, Severity
 
 FindingRule = Callable[[Context], tuple[Finding, ...]]
@@ -35,6 +39,10 @@ RULES: tuple[FindingRule, ...] = (
     fallback,
     input_bound,
     checkpoint_stall,
+    trace_bound,
+    transfer_bound,
+    gc_pauses,
+    device_bound,
 )
 _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 

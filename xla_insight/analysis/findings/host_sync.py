@@ -11,11 +11,13 @@ from collections.abc import Hashable
 import numpy as np
 import pandas as pd
 
+from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.findings.reads import Role, classified_reads
 from xla_insight.analysis.tables import Place
+from xla_insight.analysis.time_account import process_account
 from xla_insight.facts import numbers
-from xla_insight.facts.report import Finding, Severity
+from xla_insight.facts.report import Finding, HostState, Severity
 
 MANY_READS = 3
 MANY_EXECUTING_READS = 2
@@ -58,8 +60,26 @@ def _repeated(rows: pd.DataFrame, stepped: set[int]) -> bool:
     return False
 
 
+def _idle_s(rows: pd.DataFrame) -> float | None:
+    """Seconds that the device stood idle because these reads had waited for it; None when it was not observed."""
+    return None if rows["idle_ns"].isna().all() else float(rows["idle_ns"].sum()) / 1e9
+
+
+def _cost_s(context: Context, rows: pd.DataFrame) -> float:
+    """Seconds that these reads cost at most: the idle time they leave behind, but no more than the training thread
+    waits for the device in all, because done side by side host and device take as long as the longer of them. All that
+    the reads waited, where the device was not observed."""
+    idle_s = _idle_s(rows)
+    if idle_s is None:
+        return float(rows["wait_ns"].sum()) / 1e9
+    column = STATES.index(HostState.DEVICE_WAIT)
+    accounts = [process_account(context.tables, int(process)).whole.host for process in rows["process"].unique()]
+    return min(idle_s, sum(int(host[:, column].sum()) for host in accounts) / 1e9)
+
+
 def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
-    cost_s = float(rows["wait_ns"].sum()) / 1e9
+    waited_s, idle_s = float(rows["wait_ns"].sum()) / 1e9, _idle_s(rows)
+    cost_s = _cost_s(context, rows)
     executing = int((rows["executions"] > 0).sum())
     steps = int(rows.dropna(subset=["step"]).groupby("process")["step"].nunique().sum())
     all_steps = len(context.tables["steps"])
@@ -79,6 +99,8 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
             "reads_that_ran_a_graph": executing,
             "graphs_run": int(rows["executions"].fillna(0).sum()),
             "steps": steps,
+            "waited_s": waited_s,
+            "device_idle_s": idle_s,
         },
     )
 
@@ -92,10 +114,17 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int) -> 
         f" {numbers.plural(len(rows), 'read')}{often}, waiting {numbers.duration(cost_s)}"
         f" ({context.percent_of_wall(cost_s)} of wall)"
     )
-    if not executing:
+    if executing:
+        who = "each" if executing == len(rows) else numbers.count(executing)
+        text += f"; {who} of them first had to run part of the pending graph"
+    idle_s = _idle_s(rows)
+    if not idle_s:
         return text + "."
-    who = "each" if executing == len(rows) else numbers.count(executing)
-    return f"{text}; {who} of them first had to run part of the pending graph."
+    idle, spared = (numbers.duration(seconds, inferred=True) for seconds in (idle_s, _cost_s(context, rows)))
+    return (
+        f"{text}. Nothing was queued behind them: the device then stood idle for {idle} while the host went on;"
+        f" side by side, up to {spared} of it would be spared."
+    )
 
 
 def _advice(place: Place, executing: int) -> str:

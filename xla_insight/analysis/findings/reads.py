@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from xla_insight.analysis.idle_causes import opened_idle
 from xla_insight.analysis.intervals import Mask, index_inside, union
 from xla_insight.analysis.tables import Place, RunTables, integers, spans_of
+from xla_insight.analysis.time_account import process_account
 
 _STEP_CLOSURES = "_run_step_closures"
 _MOVE_OF_A_MODULE = ("/nn/modules/module.py", "_apply")
@@ -27,7 +29,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Reads:
-    """``rows``: the reads with ``role``, ``stack`` (index into ``places``) and ``wait_ns``."""
+    """``rows``: the reads with ``role``, ``stack`` (index into ``places``), ``wait_ns`` and ``idle_ns``."""
 
     rows: pd.DataFrame
     places: tuple[Place, ...]
@@ -38,16 +40,21 @@ class Reads:
 
 
 def classified_reads(tables: RunTables) -> Reads:
-    """All reads of a run. ``wait_ns`` leaves out the compiles inside a read, which have an entry of their own."""
+    """All reads of a run. ``wait_ns`` leaves out the compiles inside a read, which have an entry of their own.
+
+    ``idle_ns``: for how long the device then had nothing to run while the host did what it could have done before;
+    missing where the device was not observed.
+    """
     reads = tables["reads"]
     if reads.empty:
-        return Reads(reads.assign(stack=0, role="", wait_ns=0), ())
+        return Reads(reads.assign(stack=0, role="", wait_ns=0, idle_ns=np.nan), ())
     stack: NDArray[np.int64] = reads.groupby(["process", "site"], dropna=False, sort=False).ngroup().to_numpy()
     firsts = reads.iloc[np.unique(stack, return_index=True)[1]]
     places = tuple(tables.place(process, site) for process, site in zip(firsts["process"], firsts["site"], strict=True))
     roles = np.array([_role(place) for place in places], dtype=object)[stack]
     roles[inside_checkpoints(tables, reads)] = Role.SAVING
-    return Reads(reads.assign(stack=stack, role=roles, wait_ns=_wait_ns(tables, reads)), places)
+    times = {"wait_ns": _wait_ns(tables, reads), "idle_ns": _idle_ns(tables, reads)}
+    return Reads(reads.assign(stack=stack, role=roles, **times), places)
 
 
 def inside_checkpoints(tables: RunTables, rows: pd.DataFrame) -> Mask:
@@ -75,3 +82,15 @@ def _wait_ns(tables: RunTables, reads: pd.DataFrame) -> pd.Series[int]:
     keys = pd.MultiIndex.from_arrays([reads["process"], reads["time_ns"]])
     compiling = inside.reindex(keys).fillna(0).to_numpy()
     return (reads["duration_ns"].fillna(0) - compiling).clip(lower=0)
+
+
+def _idle_ns(tables: RunTables, reads: pd.DataFrame) -> NDArray[np.float64]:
+    idle = np.full(len(reads), np.nan)
+    for process in reads["process"].unique():
+        if process_account(tables, int(process)).whole.idle is None:
+            continue
+        mine = (reads["process"] == process).to_numpy(dtype=np.bool_)
+        opened = opened_idle(tables, int(process))
+        by_time = opened[opened["kind"] == "read"].groupby("time_ns")["hideable_ns"].sum()
+        idle[mine] = by_time.reindex(reads["time_ns"][mine]).fillna(0).to_numpy()
+    return idle

@@ -1,0 +1,269 @@
+"""Page Idle: for how long the device had nothing to run, what the host did meanwhile, and which places leave it so.
+
+Owns the layout of this page. Numbers and sentences come from ``xla_insight.analysis`` through the run's view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash.exceptions import PreventUpdate
+
+from xla_insight.analysis.idle_causes import Opener
+from xla_insight.analysis.periods import period_sentence
+from xla_insight.facts.report import HostState, IdleGap, Period
+from xla_insight.report import numbers
+from xla_insight.report.figures import HOST_WORDS, STACK_ORDER
+from xla_insight.report.figures_bins import sum_steps
+from xla_insight.report.figures_colours import Scheme, colours
+from xla_insight.report.figures_idle import NEEDED, height_px, idle_figure
+
+from .. import parts, strip
+from ..address import Address
+from ..data import Library
+from ..ids import Idle, Route, Shell
+from ..legends import share_legend
+from ..scope import Shown, shown
+from .page import Page
+from .timeline import gap_href
+
+_CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
+_LISTED = 10
+_OPENER_WORDS = {"read": "value read", "sync": "sync", None: "not blocked"}
+_NOT_BLOCKED = "The host was at work when the device ran out of it: the device was faster."
+
+
+def layout(_address: Address) -> html.Div:
+    """The page, to be filled by its callbacks."""
+    blank = {
+        "layout": {"height": height_px(), "template": "none", "xaxis": {"visible": False}, "yaxis": {"visible": False}}
+    }
+    graph = dcc.Graph(id=Idle.FIGURE, config=_CONFIG, figure=blank, className="steps-figure")
+    figure = html.Figure(graph, **{"aria-label": "Idle time of each step by host state, and overlap"})
+    return html.Div(
+        [
+            html.Div(parts.skeleton(176), id=Idle.HEAD),
+            parts.section("Idle time of each step", figure, html.Div(id=Idle.LEGEND)),
+            strip.layout(Route.IDLE),
+            html.Div(parts.skeleton(480), id=Idle.TABLES),
+        ]
+    )
+
+
+def register(app: Dash, library: Library) -> None:
+    """Callbacks of this page."""
+
+    @app.callback(
+        Output(Idle.HEAD, "children"),
+        Output(Idle.FIGURE, "figure"),
+        Output(Idle.LEGEND, "children"),
+        Output(Idle.TABLES, "children"),
+        Input(Shell.SCOPE, "data"),
+        Input(Shell.STEPS, "data"),
+        Input(Shell.SCREEN, "data"),
+        State(Shell.LOCATION, "pathname"),
+        State(Shell.LOCATION, "search"),
+    )
+    def fill(stored: Any, steps: Any, screen: Any, path: Any, search: Any) -> tuple[Any, ...]:
+        if not screen or path != Route.IDLE:
+            raise PreventUpdate
+        selected, canvas = shown(library, stored, steps), strip.canvas_for(screen)
+        figure = idle_figure(sum_steps(selected.rows, NEEDED, columns=canvas.columns), canvas)
+        return head(selected), figure, legend(selected, canvas.scheme), tables(selected, Address.parse(search))
+
+    @app.callback(
+        Output(Shell.LOCATION, "search", allow_duplicate=True),
+        Input(Idle.FIGURE, "relayoutData"),
+        State(Shell.LOCATION, "search"),
+        prevent_initial_call=True,
+    )
+    def select(dragged: Any, search: Any) -> Any:
+        before = Address.parse(search)
+        after = strip.selection_by_drag(before, dragged) if ctx.triggered_id == Idle.FIGURE else before
+        return no_update if after == before else after.search
+
+
+def head(selected: Shown) -> list[Any]:
+    """What the device waits for in the steady state, and the figures that prove it."""
+    warm_up, steady = selected.view.timelines.periods(selected.process)
+    period = steady or warm_up
+    if period is None:
+        return [html.H1("No step was recorded.", className="verdict")]
+    idle_s = None if period.device_busy_s is None else period.wall_s - period.device_busy_s
+    reads = [opener for opener in selected.view.timelines.openers(selected.process) if opener.kind == "read"]
+    read_idle = sum(opener.idle_s for opener in reads)
+    figures = [
+        parts.key_figure(
+            "idle",
+            numbers.share(idle_s, period.wall_s, inferred=True),
+            numbers.duration(idle_s, inferred=True),
+            parts.INFERRED_NOTE,
+        ),
+        parts.key_figure("device busy", numbers.share(period.device_busy_s, period.wall_s, inferred=True), "", ""),
+        parts.key_figure(
+            "overlap", numbers.percent(period.overlap_pct, inferred=True), "of host work behind the device", ""
+        ),
+        parts.key_figure(
+            "a step", numbers.duration(period.wall_s / period.steps), f"in {numbers.plural(period.steps, 'step')}"
+        ),
+        parts.key_figure(
+            "warm-up",
+            numbers.duration(warm_up.wall_s if warm_up else None),
+            numbers.plural(warm_up.steps, "step") if warm_up else "",
+            "The first steps, in which graphs compile that later steps reuse",
+        ),
+        parts.key_figure(
+            "idle after value reads",
+            numbers.duration(read_idle, inferred=True) if idle_s is not None else numbers.NOT_MEASURED,
+            numbers.plural(sum(opener.gaps for opener in reads), "gap"),
+            "A read that waits for the device leaves nothing queued behind it",
+        ),
+    ]
+    sentence = parts.unbroken(period_sentence(period))
+    return [html.H1(sentence, className="verdict"), parts.key_figures(figures)]
+
+
+def legend(selected: Shown, scheme: Scheme) -> html.Div:
+    """Idle time of the shown steps by what the host did meanwhile."""
+    rows, palette = selected.rows, colours(scheme)
+    whole = float(rows["duration_ns"].sum())
+    sums = {state: rows[f"idle_{state.value}_ns"].sum(min_count=1) for state in STACK_ORDER}
+    items = [
+        (HOST_WORDS[state], palette.host[state], float(ns)) for state, ns in sums.items() if pd.notna(ns) and ns > 0
+    ]
+    return share_legend("idle while", items, whole, inferred=True)
+
+
+def tables(selected: Shown, address: Address) -> list[Any]:
+    """Warm-up against steady state, who leaves the device idle, the worst steps and gaps, and all ranks."""
+    time, process = selected.view.timelines, selected.process
+    first = [_periods(*time.periods(process)), _openers(time.openers(process))]
+    second = [_worst_steps(selected.rows, address), _worst_gaps(time.worst_gaps(process, _LISTED), address)]
+    return [*(html.Div(pair, className="pair") for pair in (first, second)), _ranks(selected.view.report.time.ranks)]
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> html.Div:
+    """A plain table: the first column is text, cells given as a number's text stand to the right."""
+    heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in columns]))
+    body = html.Tbody([html.Tr([html.Td(cell) for cell in row]) for row in rows])
+    return html.Div(html.Table([heading, body], className="plain"), className="scrolls")
+
+
+def _periods(warm_up: Period | None, steady: Period | None) -> html.Section | None:
+    known = [period for period in (warm_up, steady) if period is not None]
+    if not known:
+        return None
+    states = [state for state in STACK_ORDER if any(p.device_idle_by_host_state.get(state) for p in known)]
+    rows: list[list[Any]] = [
+        ["steps", *(_steps_word(period) for period in known)],
+        ["time a step", *(numbers.duration(period.wall_s / period.steps) for period in known)],
+        ["device busy", *(numbers.share(p.device_busy_s, p.wall_s, inferred=True) for p in known)],
+        *(
+            [
+                f"idle, {HOST_WORDS[state]}",
+                *(numbers.share(p.device_idle_by_host_state.get(state), p.wall_s, inferred=True) for p in known),
+            ]
+            for state in states
+        ),
+        ["overlap", *(numbers.percent(period.overlap_pct, inferred=True) for period in known)],
+    ]
+    words = {"warm_up": "warm-up", "steady": "steady state"}
+    return parts.section("Warm-up against steady state", _table(["", *(words[p.name] for p in known)], rows))
+
+
+def _steps_word(period: Period) -> str:
+    first, last = numbers.count(period.first_step), numbers.count(period.last_step)
+    return first if first == last else f"{first} to {last}"
+
+
+def _openers(openers: Sequence[Opener]) -> html.Section | None:
+    if not openers:
+        return None
+    whole = sum(opener.idle_s for opener in openers)
+    rows = [
+        [
+            _opener(opener),
+            numbers.count(opener.gaps),
+            numbers.duration(opener.idle_s, inferred=True),
+            numbers.share(opener.idle_s, whole, inferred=True),
+            numbers.duration(opener.hideable_s, inferred=True),
+        ]
+        for opener in openers[:_LISTED]
+    ]
+    columns = (
+        "What the training thread was blocked in when the device ran out of work",
+        "gaps",
+        "idle",
+        "share",
+        "could be hidden",
+    )
+    return parts.section("What leaves the device idle", _table(columns, rows))
+
+
+def _opener(opener: Opener) -> Any:
+    if opener.kind is None:
+        return [html.Strong("Nothing"), html.Span(_NOT_BLOCKED, className="quiet-line")]
+    place = opener.place
+    called = [] if place.user_site in (None, place.site) else [" called from ", parts.code_place(place.user_site)]
+    return [html.Strong(_OPENER_WORDS[opener.kind].capitalize()), " ", parts.code_place(place.site), *called]
+
+
+def _worst_steps(rows: pd.DataFrame, address: Address) -> html.Section | None:
+    idle = rows[[f"idle_{state.value}_ns" for state in HostState]]
+    if idle.isna().all(axis=None):
+        return None
+    total = idle.sum(axis=1)
+    worst = total.sort_values(ascending=False, kind="stable").index[:_LISTED]
+    cells = []
+    for index in worst:
+        step = int(rows.loc[index, "step"])
+        href = f"{Route.TIMELINE}{replace(address.for_other_page(), steps=(step, step)).search}"
+        states = {state: int(rows.loc[index, f"idle_{state.value}_ns"]) for state in HostState}
+        most = max(states, key=lambda state: states[state])
+        length = int(rows.loc[index, "duration_ns"])
+        cells.append(
+            [
+                dcc.Link(f"step {numbers.count(step)}", href=href),
+                numbers.nanoseconds(length),
+                numbers.nanoseconds(int(total[index]), inferred=True),
+                numbers.share(int(total[index]), length, inferred=True),
+                f"{HOST_WORDS[most]} {numbers.nanoseconds(states[most], inferred=True)}",
+                numbers.count(int(rows.loc[index, "compiles"])),
+            ]
+        )
+    return parts.section("Worst steps", _table(("step", "length", "idle", "share", "mostly while", "compiles"), cells))
+
+
+def _worst_gaps(gaps: Sequence[IdleGap], address: Address) -> html.Section | None:
+    if not gaps:
+        return None
+    items = [html.Li(dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address))) for gap in gaps]
+    return parts.section("Longest gaps", html.Ol(items, className="gaps"))
+
+
+def _ranks(ranks: Sequence[Period]) -> html.Section | None:
+    if len(ranks) < 2:
+        return None
+    rows = [
+        [
+            f"rank {numbers.count(period.rank)} · process {numbers.count(period.process)}",
+            numbers.count(period.steps),
+            numbers.duration(period.wall_s / period.steps),
+            numbers.share(period.device_busy_s, period.wall_s, inferred=True),
+            *(
+                numbers.share(period.device_idle_by_host_state.get(state), period.wall_s, inferred=True)
+                for state in (HostState.TRACE, HostState.INPUT_WAIT, HostState.COMPILE)
+            ),
+            numbers.percent(period.overlap_pct, inferred=True),
+        ]
+        for period in ranks
+    ]
+    columns = ("", "steps", "a step", "device busy", "idle, trace", "idle, input wait", "idle, compile", "overlap")
+    return parts.section("Ranks", _table(columns, rows))
+
+
+PAGE = Page(Route.IDLE, "Idle", layout, register)

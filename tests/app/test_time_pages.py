@@ -1,0 +1,158 @@
+"""Timeline and Idle: a sentence first, figures that follow the address, and every way to move along the axis."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from xla_insight_app.address import Address
+from xla_insight_app.data import Library
+from xla_insight_app.ids import Timeline as Ids
+from xla_insight_app.pages import idle, timeline
+from xla_insight_app.scope import Shown
+
+from tests.app.test_pages import text_of
+from tests.synthetic import build_run
+from xla_insight.report.figures_colours import Scheme
+from xla_insight.report.figures_timeline import time_ticks
+
+SCREEN = {"width": 1376, "scheme": "light"}
+MS = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    folder = tmp_path_factory.mktemp("runs")
+    build_run(folder / "run", steps=60, ranks=2, save_every=10)
+    build_run(folder / "hostile", steps=4, hostile=True)
+    return Library(folder)
+
+
+@pytest.fixture
+def selected(library: Library) -> Shown:
+    return Shown(library.view("run"), 0)
+
+
+def test_the_timeline_leads_with_what_limits_the_stretch(selected: Shown) -> None:
+    head, figure, legend, detail = timeline.content(selected, Address(run="run"), SCREEN)
+    assert text_of(head[0]).startswith("The device has nothing to run for")
+    assert "Steps 0 to 59" in text_of(head[1])
+    names = {trace.name for trace in figure.data}
+    assert {"compile", "trace", "input wait", "value reads", "compiles", "transfers", "probe"} <= names
+    assert "host" in text_of(legend) and "idle, compile" in text_of(legend)
+    assert "Longest idle gaps in view" in text_of(detail)
+    json.loads(figure.to_json())
+
+
+def test_a_selected_gap_shows_its_cause_its_places_and_its_stack(selected: Shown) -> None:
+    gaps = selected.view.timelines.of(0).gaps
+    lines = selected.view.timelines.of(0)
+    index = next(i for i in range(len(gaps)) if lines.gap(i).opened_by == "read")
+    address = Address(run="run", gap=int(gaps.starts[index]) + 1)
+    _, figure, _, detail = timeline.content(selected, address, {**SCREEN, "scheme": "dark"})
+    text = text_of(detail)
+    assert "Idle for" in text and "meanwhile" in text and "Emptied the device" in text
+    assert "transformers/masking_utils.py:354" in text and "called from" in text and "Call stack" in text
+    assert any(shape.type == "rect" for shape in figure.layout.shapes)
+
+
+def test_narrow_screens_and_hostile_names_are_fine(library: Library) -> None:
+    selected = Shown(library.view("hostile"), 0)
+    _, figure, _, detail = timeline.content(selected, Address(run="hostile"), {"width": 360, "scheme": "light"})
+    assert "<script>" not in "".join(text for trace in figure.data if trace.name == "probe" for text in trace.text)
+    assert detail is not None
+
+
+@pytest.mark.parametrize(
+    ("trigger", "event"),
+    [
+        (Ids.FIGURE, {"xaxis.range[0]": 100.0 * MS, "xaxis.range[1]": 400.0 * MS}),
+        (Ids.LATER, None),
+        (Ids.EARLIER, None),
+        (Ids.OUT, None),
+    ],
+)
+def test_ways_to_move(selected: Shown, trigger: Ids, event: dict[str, float] | None) -> None:
+    lines = selected.view.timelines.of(0)
+    before = Address(run="run", time=(lines.begin_ns + 500 * MS, lines.begin_ns + 600 * MS), steps=(1, 2))
+    after = timeline.moved(lines, before, trigger, event)
+    expected = {
+        Ids.FIGURE: (100, 400),
+        Ids.LATER: (580, 680),
+        Ids.EARLIER: (420, 520),
+        Ids.OUT: (400, 700),
+    }[trigger]
+    assert after.time == tuple(lines.begin_ns + edge * MS for edge in expected)
+    assert after.steps == lines.steps_within(*after.time)
+    assert Address.parse(after.search) == after
+
+
+def test_the_whole_run_and_what_changes_nothing(selected: Shown) -> None:
+    lines = selected.view.timelines.of(0)
+    before = Address(run="run", time=(lines.begin_ns + 500 * MS, lines.begin_ns + 600 * MS), steps=(1, 2))
+    for trigger, event in ((Ids.WHOLE, None), (Ids.FIGURE, {"xaxis.autorange": True})):
+        assert timeline.moved(lines, before, trigger, event) == Address(run="run")
+    assert timeline.moved(lines, Address(run="run"), Ids.OUT, None) == Address(run="run")
+    for nothing in (None, {"autosize": True}, {"xaxis.range[0]": 5.0, "xaxis.range[1]": 6.0}):
+        assert timeline.moved(lines, before, Ids.FIGURE, nothing) == before
+
+
+def test_a_click_selects_the_longest_gap_of_its_column(selected: Shown) -> None:
+    lines = selected.view.timelines.of(0)
+    (index,) = lines.longest_gaps(lines.begin_ns, lines.end_ns, 1)
+    column = [int(lines.gaps.starts[index]) - lines.begin_ns, int(lines.gaps.ends[index]) - lines.begin_ns]
+    after = timeline.moved(lines, Address(run="run"), Ids.FIGURE, {"points": [{"customdata": column}]})
+    assert after.gap == int(lines.gaps.starts[index])
+    assert timeline.gap_href(lines.gap(index), after).startswith("/timeline?run=run&steps=0-0&time=")
+
+
+def test_addresses_from_elsewhere_never_break_the_page(selected: Shown) -> None:
+    for search in (
+        "?time=9-3",
+        "?time=x",
+        "?gap=1e9",
+        "?time=99999999999999999-999999999999999999",
+        "?steps=900-901&gap=-5",
+    ):
+        head, *_ = timeline.content(selected, Address.parse(search), SCREEN)
+        assert head
+
+
+def test_ticks_are_round_and_told_from_the_left_edge_when_deep_in_a_run() -> None:
+    ticks, texts, title = time_ticks(0, 10e9, 5)
+    assert (ticks, texts) == ([0, 2e9, 4e9, 6e9, 8e9, 10e9], ["0", "2 s", "4 s", "6 s", "8 s", "10 s"])
+    assert title == "time since the first step began"
+    ticks, texts, title = time_ticks(3_600e9 + 17, 3_600e9 + 1017, 5)
+    assert texts[:3] == ["0", "+200 ns", "+400 ns"] and title == "time since 3600.000000017 s"
+
+
+def test_the_idle_page_leads_with_what_the_device_waits_for(selected: Shown) -> None:
+    text = text_of(idle.head(selected))
+    assert text.startswith("After warm-up the device has nothing to run for")
+    for word in ("idle", "device busy", "overlap", "a step", "warm-up", "idle after value reads"):
+        assert word in text
+    assert "idle while" in text_of(idle.legend(selected, Scheme.LIGHT))
+
+
+def test_the_idle_tables(selected: Shown) -> None:
+    text = text_of(idle.tables(selected, Address(run="run")))
+    for word in ("Warm-up against steady state", "What leaves the device idle", "Worst steps", "Longest gaps", "Ranks"):
+        assert word in text
+    assert "rank 1 · process 1" in text and "Value read" in text and "step 0" in text
+
+
+def test_an_unobserved_device_is_not_idle_for_zero(selected: Shown) -> None:
+    tables = selected.view.timelines.tables
+    frames = {**tables.frames, "executions": tables["executions"].iloc[:0]}
+    from xla_insight_app.data import Timelines
+
+    from xla_insight.analysis.step_table import build_step_table
+    from xla_insight.analysis.tables import RunTables
+
+    unknown = RunTables(frames, tables.processes, tables.places)
+    steps = build_step_table(unknown)
+    view = replace(selected.view, timelines=Timelines(unknown), steps={0: steps[steps["process"] == 0]})
+    text = text_of(idle.head(replace(selected, view=view)))
+    assert "is not known" in text and "n/a" in text and "~0" not in text
+    assert "Worst steps" not in text_of(idle.tables(replace(selected, view=view), Address()))

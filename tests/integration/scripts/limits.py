@@ -1,0 +1,97 @@
+"""A loop with one limit, chosen by LIMIT: input, host_sync, trace, checkpoint or device. Prints what its clock says.
+
+The last line is JSON: for each step its length and the time spent in what limits it, both in ns.
+"""
+
+import io
+import json
+import os
+import time
+from typing import Any
+
+import torch
+import torch_xla
+import torch_xla.core.xla_model as xm
+from torch.utils.data import DataLoader, Dataset
+
+LIMIT = os.environ["LIMIT"]
+STEPS = int(os.environ.get("LIMIT_STEPS", "50"))
+SLEEP_S = 0.04
+DEVICE = torch_xla.device()
+
+
+class Batches(Dataset):
+    def __len__(self) -> int:
+        return STEPS
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        if LIMIT == "input":
+            time.sleep(SLEEP_S)
+        return torch.full((8,), float(index))
+
+
+class SlowDisk(io.BytesIO):
+    def write(self, data: Any) -> int:
+        time.sleep(SLEEP_S / 10)
+        return super().write(data)
+
+
+class Stopwatch:
+    """Adds up the time spent inside ``with``."""
+
+    spent = 0
+
+    def __enter__(self) -> None:
+        self.began = time.perf_counter_ns()
+
+    def __exit__(self, *exception: object) -> None:
+        self.spent += time.perf_counter_ns() - self.began
+
+
+def many_operations(value: torch.Tensor, count: int) -> torch.Tensor:
+    for _ in range(count):
+        value = value * 1.0001 + 0.0001
+    return value
+
+
+watch = Stopwatch()
+size = 600 if LIMIT in ("device", "host_sync") else 8
+weights = torch.randn(size, size)
+weights = (weights / weights.norm()).to(DEVICE)
+saved = {f"layer{number}": torch.randn(64, 64) for number in range(4)}
+steps = []
+batches = iter(DataLoader(Batches(), batch_size=1))
+for number in range(STEPS):
+    began, watch.spent = time.perf_counter_ns(), 0
+    if LIMIT == "input":
+        with watch:
+            batch = next(batches)
+        weights = weights + batch.to(DEVICE).sum() * 0.001
+    elif LIMIT == "trace":
+        with watch:
+            weights = many_operations(weights, 400)
+    elif LIMIT == "host_sync":
+        weights = many_operations(weights, 150)
+        for _ in range(4):
+            weights = weights @ weights
+        weights = weights / weights.norm()
+    elif LIMIT == "device":
+        for _ in range(12):
+            weights = weights @ weights
+        weights = weights / weights.norm()
+    else:
+        weights = weights * 1.0001
+    if LIMIT == "device":
+        with watch:
+            torch_xla.sync()
+            xm.wait_device_ops()
+    else:
+        torch_xla.sync()
+    if LIMIT == "host_sync":
+        with watch:
+            weights.cpu()
+    if LIMIT == "checkpoint" and number % 2:
+        with watch:
+            torch.save(saved, SlowDisk())
+    steps.append((time.perf_counter_ns() - began, watch.spent))
+print(json.dumps({"steps": steps}))

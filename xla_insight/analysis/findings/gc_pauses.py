@@ -1,0 +1,47 @@
+"""Finding `gc_pauses`: Python's garbage collector stops the training thread for a notable part of the steady state."""
+
+from __future__ import annotations
+
+from xla_insight.analysis.findings.context import Context
+from xla_insight.analysis.findings.steady import settled, steady_state
+from xla_insight.facts import numbers
+from xla_insight.facts.report import Finding, HostState, Severity
+
+NOTABLE_SHARE = 0.02
+WARNING_SHARE = 0.05
+MANY_PAUSES = 3
+
+
+def gc_pauses(context: Context) -> tuple[Finding, ...]:
+    """At most one finding: pauses of 2 % or more of the steady state, in at least three collections."""
+    period = steady_state(context)
+    if period is None or context.main is None:
+        return ()
+    paused_s = period.host.get(HostState.GC, 0.0)
+    share = paused_s / period.wall_s
+    spans = context.tables.of("spans", context.main.index)
+    within = spans["step"].between(period.first_step, period.last_step)
+    pauses = spans[(spans["kind"] == "gc").to_numpy(dtype=bool) & within.to_numpy(dtype=bool, na_value=False)]
+    if share < NOTABLE_SHARE or len(pauses) < MANY_PAUSES:
+        return ()
+    longest = float(pauses["duration_ns"].max())
+    return (
+        Finding(
+            id="gc_pauses",
+            severity=Severity.WARNING if share >= WARNING_SHARE and settled(period) else Severity.INFO,
+            site=None,
+            user_site=None,
+            count=len(pauses),
+            cost_s=paused_s,
+            summary=(
+                f"Python's garbage collector stopped the training thread {numbers.plural(len(pauses), 'time')} for"
+                f" {numbers.duration(paused_s)}, {numbers.share(paused_s, period.wall_s)} of the steady state; the"
+                f" longest pause took {numbers.nanoseconds(longest)}."
+            ),
+            advice=(
+                "Call gc.freeze() once everything is set up, so that long-lived objects are no longer looked through;"
+                " or switch collection off and collect every few hundred steps, in all processes at the same step."
+            ),
+            details={"generations": {str(name): int(n) for name, n in pauses["name"].value_counts().items()}},
+        ),
+    )

@@ -1,0 +1,115 @@
+"""Parts of a run that must not be averaged together: warm-up, the steady state after it, and each rank.
+
+Owns where warm-up ends. Leaves the account itself to ``time_account``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from xla_insight.analysis.accounting import STATES, Account
+from xla_insight.analysis.idle_causes import WORDS
+from xla_insight.analysis.intervals import Mask
+from xla_insight.analysis.tables import Process, RunTables, integers
+from xla_insight.analysis.time_account import overlap_pct, process_account
+from xla_insight.facts import numbers
+from xla_insight.facts.report import HostState, Period
+
+BUSY_SHARE = 0.9
+_WHEN = {"warm_up": "While warming up", "steady": "After warm-up", "rank": "Over all steps"}
+LONGEST_WARM_UP_SHARE = 0.1
+SHORTEST_WARM_UP = 3
+
+
+def warm_up_and_steady(tables: RunTables, process: Process) -> tuple[Period | None, Period | None]:
+    """The first steps of a process that compile, and all after them. None where there is no such step."""
+    steps = tables.of("steps", process.index)
+    if steps.empty:
+        return None, None
+    first = warm_up_steps(tables, process.index)
+    rows = np.arange(len(steps))
+    return _period("warm_up", tables, process, rows < first), _period("steady", tables, process, rows >= first)
+
+
+def warm_up_steps(tables: RunTables, process: int) -> int:
+    """How many steps are warm-up: those that compile from the first on, until one does not.
+
+    At least one; at most three or a tenth of all: a run that compiles all the time never becomes steady, and the
+    compiles of its later steps are what is wrong with it, not its warm-up.
+    """
+    steps = tables.of("steps", process)
+    compiled = set(tables.of("compiles", process)["step"].dropna().astype(int))
+    longest = max(SHORTEST_WARM_UP, int(LONGEST_WARM_UP_SHARE * len(steps)))
+    count = 0
+    for number in steps["step"].astype(int).head(longest):
+        if number not in compiled:
+            break
+        count += 1
+    return min(len(steps), max(1, count))
+
+
+def rank_periods(tables: RunTables) -> tuple[Period, ...]:
+    """All steps of each process that has steps, by rank."""
+    found = []
+    for process in tables.processes:
+        count = int((tables["steps"]["process"] == process.index).sum())
+        period = _period("rank", tables, process, np.ones(count, np.bool_))
+        if period is not None:
+            found.append(period)
+    return tuple(sorted(found, key=lambda period: (period.rank, period.process)))
+
+
+def period_sentence(period: Period) -> str:
+    """What the device waits for in some steps, as a person would say it."""
+    if period.device_busy_s is None:
+        return "When the device was busy is not known: no execution times were recorded."
+    if period.device_busy_s >= BUSY_SHARE * period.wall_s:
+        busy = numbers.share(period.device_busy_s, period.wall_s, inferred=True)
+        return f"{_WHEN[period.name]} the device is busy {busy} of the time: it is the limit, as it should be."
+    idle = numbers.share(period.wall_s - period.device_busy_s, period.wall_s, inferred=True)
+    state, seconds_idle = max(period.device_idle_by_host_state.items(), key=lambda item: item[1])
+    most = numbers.share(seconds_idle, period.wall_s, inferred=True)
+    return (
+        f"{_WHEN[period.name]} the device has nothing to run for {idle} of the time;"
+        f" for {most}, {WORDS[HostState(state)]}."
+    )
+
+
+def _period(name: str, tables: RunTables, process: Process, chosen: Mask) -> Period | None:
+    if not chosen.any():
+        return None
+    steps = tables.of("steps", process.index)[chosen]
+    total = _total(process_account(tables, process.index).steps, chosen)
+    wall_ns = int(integers(steps["duration_ns"]).sum())
+    return Period(
+        name=name,
+        rank=process.rank,
+        process=process.index,
+        first_step=_number(steps, 0),
+        last_step=_number(steps, -1),
+        steps=len(steps),
+        wall_s=wall_ns / 1e9,
+        host=seconds(total.host[0]),
+        device_busy_s=None if total.busy is None else int(total.busy[0]) / 1e9,
+        device_idle_by_host_state={} if total.idle is None else seconds(total.idle[0]),
+        overlap_pct=overlap_pct(total, 0, wall_ns),
+    )
+
+
+def _number(steps: pd.DataFrame, row: int) -> int:
+    return int(steps["step"].iloc[row])
+
+
+def _total(result: Account, chosen: Mask) -> Account:
+    host = result.host[chosen].sum(axis=0, keepdims=True)
+    if result.busy is None or result.idle is None:
+        return Account(host, None, None)
+    return Account(host, result.busy[chosen].sum(keepdims=True), result.idle[chosen].sum(axis=0, keepdims=True))
+
+
+def seconds(row: object) -> dict[str, float]:
+    """State -> seconds of a row of an account. Time outside the framework is listed only where it could be told from
+    tracing."""
+    named = zip(STATES, row, strict=True)  # type: ignore[call-overload]
+    return {str(state): int(ns) / 1e9 for state, ns in named if ns or state is not HostState.OUTSIDE}

@@ -1,0 +1,289 @@
+"""The timeline figure: host states, value reads, compiles, device by graph and transfers over one stretch of time.
+
+Owns what is drawn where, the ticks of its time axis and what a pointer reads. Takes columns prepared by
+``analysis.timeline`` and colours from ``figures_colours``; computes no conclusion.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+
+from xla_insight.analysis.timeline import OTHER_GRAPHS, Shares, TimelineView
+from xla_insight.facts.report import HostState, IdleGap
+from xla_insight.report import figures_hover, numbers
+from xla_insight.report.figures import HOST_WORDS, STACK_ORDER, Canvas
+from xla_insight.report.figures_colours import Colours, colours, graph_colour
+
+ROW_WORDS = {"read": "value reads", "compile": "compiles", "transfer": "transfers"}
+_ROWS_PX = (("steps", 18), ("host", 84), ("read", 16), ("compile", 16), ("device", 64), ("transfer", 16))
+_GAP_PX, _TOP_PX, _BOTTOM_PX = 14, 4, 44
+_LEAST_MARK = 0.3
+"""The least height of a column in which something happened, however short: what is there is seen."""
+_HOVERED_STATES = 3
+_TICK_PX = 120
+_STEP_LABEL_PX = 44
+
+
+def plot_px() -> int:
+    """The height of all rows."""
+    return sum(px for _, px in _ROWS_PX) + _GAP_PX * (len(_ROWS_PX) - 1)
+
+
+def height_px() -> int:
+    """The height of the figure."""
+    return plot_px() + _TOP_PX + _BOTTOM_PX
+
+
+def timeline_figure(
+    view: TimelineView, origin_ns: int, names: Sequence[str], canvas: Canvas, marked: IdleGap | None = None
+) -> go.Figure:
+    """The figure of a view. Its time axis counts ns from ``origin_ns``; ``names`` are graph hashes by rank.
+
+    ``marked``: an idle gap to point at.
+    """
+    chosen = colours(canvas.scheme)
+    figure, notes = _figure(view, origin_ns, canvas), _Notes()
+    _name_rows(notes, canvas)
+    x = (view.edges - origin_ns).astype(np.float64)
+    for state in STACK_ORDER:
+        if state in view.host:
+            _area(figure, x, view.host[state], ("yhost", HOST_WORDS[state], chosen.host[state]))
+    for rank, name, shares in _ranked(view.device, names):
+        # The most frequent graph is neutral elsewhere; here that would look like waiting.
+        colour = chosen.device_busy if rank == 0 else graph_colour(rank, canvas.scheme)
+        colour = chosen.muted if name == OTHER_GRAPHS else colour
+        _area(figure, x, shares, ("ydevice", _graph_word(name), colour))
+    tints = {"read": chosen.ink, "compile": chosen.host[HostState.COMPILE], "transfer": chosen.host[HostState.TRANSFER]}
+    for kind, tint in tints.items():
+        _marks(figure, x, view, (kind, tint))
+    _step_lines(notes, view, origin_ns, canvas)
+    if marked is not None:
+        _outline(notes, marked, origin_ns, chosen)
+    _probe(figure, x, view, origin_ns)
+    figure.update_layout(annotations=notes.texts, shapes=notes.lines)
+    return figure
+
+
+@dataclass(slots=True)
+class _Notes:
+    """Texts and lines over the plot. Collected first: plotly takes long to add them one by one."""
+
+    texts: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+
+_AXES = {"steps": "y", "host": "y2", "read": "y3", "compile": "y4", "device": "y5", "transfer": "y6"}
+
+
+def _domains() -> dict[str, tuple[float, float]]:
+    """The rows from the top down, as plotly domains (fractions of the plot's height, from the bottom)."""
+    whole, top, found = plot_px(), plot_px(), {}
+    for name, px in _ROWS_PX:
+        found[name] = ((top - px) / whole, top / whole)
+        top -= px + _GAP_PX
+    return found
+
+
+def _figure(view: TimelineView, origin_ns: int, canvas: Canvas) -> go.Figure:
+    chosen = colours(canvas.scheme)
+    fixed = {"fixedrange": True, "zeroline": False, "showgrid": False, "ticks": "", "showticklabels": False}
+    begin, end = view.begin_ns - origin_ns, view.end_ns - origin_ns
+    ticks, texts, title = time_ticks(begin, end, max(3, canvas.columns // _TICK_PX))
+    axes = {
+        f"yaxis{_AXES[name][1:]}": {**fixed, "domain": domain, "range": [0, 1]} for name, domain in _domains().items()
+    }
+    return go.Figure(
+        layout=go.Layout(
+            template="none",
+            height=height_px(),
+            margin={"l": canvas.left_px, "r": canvas.right_px, "t": _TOP_PX, "b": _BOTTOM_PX},
+            paper_bgcolor="rgba(0,0,0,0)",
+            plot_bgcolor="rgba(0,0,0,0)",
+            font={"family": figures_hover.FONT, "size": 12, "color": chosen.muted},
+            showlegend=False,
+            dragmode="zoom",
+            hovermode="x",
+            hoverdistance=-1,
+            hoverlabel=figures_hover.label(chosen),
+            xaxis={
+                "range": [begin, end],
+                "anchor": "y6",
+                "title": {"text": title, "standoff": 6, "font": {"size": 12}},
+                "tickvals": ticks,
+                "ticktext": texts,
+                "showgrid": False,
+                "zeroline": False,
+                "ticks": "outside",
+                "ticklen": 4,
+                "tickcolor": chosen.hairline,
+                "showspikes": True,
+                "spikemode": "across",
+                "spikesnap": "cursor",
+                "spikethickness": 1,
+                "spikedash": "solid",
+                "spikecolor": chosen.muted,
+            },
+            **axes,
+        )
+    )
+
+
+def _name_rows(notes: _Notes, canvas: Canvas) -> None:
+    """The word of each row at its left, and the line it stands on."""
+    chosen = colours(canvas.scheme)
+    for name, (low, high) in _domains().items():
+        place = {"x": 0, "xref": "paper", "xanchor": "left", "xshift": -canvas.left_px, "yref": "paper"}
+        word = {"steps": "step", "read": "reads"}.get(name) or ROW_WORDS.get(name, name)
+        text = {"text": word, "y": (low + high) / 2, "yanchor": "middle", "showarrow": False}
+        notes.texts.append({**place, **text, "font": {"color": chosen.ink}})
+        if name != "steps":
+            ends = {"xref": "paper", "yref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": low}
+            notes.lines.append({"type": "line", **ends, "line": {"color": chosen.hairline, "width": 1}})
+
+
+def _ranked(device: Mapping[str, Shares], names: Sequence[str]) -> list[tuple[int, str, Shares]]:
+    rank_of = {name: rank for rank, name in enumerate(names)}
+    found = [(rank_of.get(name, len(names)), name, shares) for name, shares in device.items()]
+    return sorted(found, key=lambda item: (item[1] == OTHER_GRAPHS, item[0], item[1]))
+
+
+def _graph_word(name: str) -> str:
+    return "other graphs" if name == OTHER_GRAPHS else f"graph {numbers.short_hash(name)}"
+
+
+def _corners(x: Shares, heights: Shares) -> tuple[Shares, Shares]:
+    """The outline of columns, without corners at which nothing changes."""
+    kept = np.append(True, heights[1:] != heights[:-1])
+    return np.append(x[:-1][kept], x[-1]), np.append(heights[kept], heights[-1])
+
+
+def _area(figure: go.Figure, x: Shares, shares: Shares, look: tuple[str, str, str]) -> None:
+    """One state or graph, stacked on those before it. Stacks need the same columns in all their areas."""
+    row, word, colour = look
+    figure.add_trace(
+        go.Scatter(
+            name=word,
+            x=x,
+            y=np.append(shares, shares[-1]).astype(np.float32),
+            yaxis=_AXES[row[1:]],
+            mode="lines",
+            stackgroup=row,
+            fillcolor=colour,
+            line={"width": 0, "shape": "hv"},
+            hoverinfo="skip",
+        )
+    )
+
+
+def _marks(figure: go.Figure, x: Shares, view: TimelineView, look: tuple[str, str]) -> None:
+    kind, colour = look
+    counts = view.counts.get(kind)
+    shares = view.rows.get(kind, np.zeros(len(x) - 1))
+    if counts is None or not (counts.any() or shares.any()):
+        return
+    heights = np.where((counts > 0) | (shares > 0), np.maximum(shares, _LEAST_MARK), 0.0)
+    xs, ys = _corners(x, heights)
+    figure.add_trace(
+        go.Scatter(
+            name=ROW_WORDS[kind],
+            x=xs,
+            y=ys.astype(np.float32),
+            yaxis=_AXES[kind],
+            mode="lines",
+            fill="tozeroy",
+            fillcolor=colour,
+            line={"width": 0, "shape": "hv"},
+            hoverinfo="skip",
+        )
+    )
+
+
+def _step_lines(notes: _Notes, view: TimelineView, origin_ns: int, canvas: Canvas) -> None:
+    """A line where each step begins, and its number where there is room for it."""
+    colour = colours(canvas.scheme).muted
+    room = (view.end_ns - view.begin_ns) * _STEP_LABEL_PX / canvas.columns
+    starts = [start for _, start in view.steps] + [view.end_ns]
+    for index, (number, start) in enumerate(view.steps):
+        at = start - origin_ns
+        ends = {"xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}
+        notes.lines.append({"type": "line", **ends, "line": {"color": colour, "width": 1, "dash": "dot"}})
+        if starts[index + 1] - start >= room:
+            place = {"x": at, "xref": "x", "xanchor": "left", "xshift": 3, "y": 0.5, "yref": "y"}
+            notes.texts.append({**place, "text": numbers.count(number), "showarrow": False, "font": {"color": colour}})
+
+
+def _outline(notes: _Notes, gap: IdleGap, origin_ns: int, chosen: Colours) -> None:
+    begin = gap.start_s * 1e9 - origin_ns
+    corners = {"xref": "x", "yref": "y5", "x0": begin, "x1": begin + gap.idle_s * 1e9, "y0": 0, "y1": 1}
+    notes.lines.append({"type": "rect", **corners, "line": {"color": chosen.accent, "width": 2}})
+
+
+def _probe(figure: go.Figure, x: Shares, view: TimelineView, origin_ns: int) -> None:
+    """What the pointer reads and a click hits: one invisible point a column."""
+    figure.add_trace(
+        go.Scatter(
+            name="probe",
+            x=(x[:-1] + x[1:]) / 2,
+            y=np.full(len(x) - 1, 0.5, np.float32),
+            yaxis=_AXES["device"],
+            mode="markers",
+            marker={"opacity": 0, "size": 1},
+            customdata=np.column_stack([view.edges[:-1], view.edges[1:]]) - origin_ns,
+            text=_texts(view, origin_ns),
+            hoverinfo="text",
+        )
+    )
+
+
+def _texts(view: TimelineView, origin_ns: int) -> list[str]:
+    columns = len(view.edges) - 1
+    states = list(view.host)
+    host = np.vstack([view.host[state] for state in states]) if states else np.zeros((0, columns))
+    graphs = list(view.device)
+    device = np.vstack([view.device[name] for name in graphs]) if graphs else np.zeros((0, columns))
+    order = np.argsort(-host, axis=0)[:_HOVERED_STATES]
+    busy = device.sum(axis=0)
+    top = device.argmax(axis=0) if graphs else np.zeros(columns, np.int64)
+    texts = []
+    for index in range(columns):
+        parts = [
+            f"{HOST_WORDS[states[row]]} {numbers.percent(100 * host[row, index])}"
+            for row in order[:, index]
+            if host[row, index] > 0
+        ]
+        running = [] if busy[index] <= 0 else [html.escape(_graph_word(graphs[top[index]]), quote=False)]
+        idle = "device idle" if busy[index] <= 0 else f"device ~{numbers.percent(100 * busy[index])} busy"
+        events = [
+            f"{numbers.count(counts[index])} {ROW_WORDS[kind]}" for kind, counts in view.counts.items() if counts[index]
+        ]
+        head = f"<b>{numbers.nanoseconds(int(view.edges[index]) - origin_ns)}</b>"
+        texts.append("<br>".join([head, *parts, " · ".join([idle, *running]), *events]))
+    return texts
+
+
+def time_ticks(begin_ns: float, end_ns: float, wanted: int) -> tuple[list[float], list[str], str]:
+    """Round ticks of a time axis, their texts, and its title.
+
+    Where a tick's place would need more digits than a person reads, ticks count from the left edge and the title says
+    where that is.
+    """
+    step = _round_step((end_ns - begin_ns) / wanted)
+    if begin_ns / step < 1000:
+        ticks = [step * number for number in range(math.ceil(begin_ns / step), math.floor(end_ns / step) + 1)]
+        return ticks, [numbers.nanoseconds(tick) if tick else "0" for tick in ticks], "time since the first step began"
+    count = math.floor((end_ns - begin_ns) / step) + 1
+    ticks = [begin_ns + step * number for number in range(count)]
+    texts = ["0", *(f"+{numbers.nanoseconds(step * number)}" for number in range(1, count))]
+    return ticks, texts, f"time since {begin_ns / 1e9:.9f}".rstrip("0").rstrip(".") + " s"
+
+
+def _round_step(rough: float) -> float:
+    magnitude = 10.0 ** math.floor(math.log10(max(1.0, rough)))
+    return next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= rough)
