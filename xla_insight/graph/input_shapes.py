@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from google.protobuf.message import DecodeError
 
+from xla_insight.facts.wire import fields
 from xla_insight.graph.hlo_proto import shape_of
 from xla_insight.graph.model import Shape
 from xla_insight.graph.schema import message_class
-from xla_insight.record.hlo_facts import fields
 
 _MODULE, _PROGRAM_SHAPE, _PARAMETER = 1, 4, 1
 

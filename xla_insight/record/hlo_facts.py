@@ -1,14 +1,14 @@
 """The few facts of a serialized HLO module that recording needs: how many inputs and outputs, and which source lines.
 
-Reads the wire format of protocol buffers by hand, because a training process may have loaded any version of the
-protobuf library, or none. Owns the field numbers of ``HloProto`` and its parts used here (they are public and never
-change meaning); the reading side parses the whole module in ``graph``. Tolerates any bytes.
+Owns the field numbers of ``HloProto`` and its parts used here (they are public and never change meaning); the reading
+side parses the whole module in ``graph``. Tolerates any bytes: what cannot be read is unknown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
+
+from xla_insight.facts.wire import fields
 
 _MODULE = 1
 _PROGRAM_SHAPE, _STACKS = 4, 17
@@ -16,7 +16,6 @@ _PARAMETERS, _RESULT = 1, 2
 _TUPLE_SHAPES = 4
 _FILE_NAMES, _LOCATIONS = 1, 3
 _LOCATION_FILE, _LOCATION_LINE = 1, 3
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class HloFacts(NamedTuple):
@@ -76,38 +75,3 @@ def _lines(stacks: memoryview) -> tuple[tuple[str, int], ...]:
             numbers = {f: v for f, v in fields(value) if isinstance(v, int)}
             found[numbers.get(_LOCATION_FILE, 0), numbers.get(_LOCATION_LINE, 0)] = None
     return tuple((files[file - 1], line) for file, line in found if 0 < file <= len(files) and line > 0)
-
-
-def fields(message: memoryview) -> Iterator[tuple[int, int | memoryview]]:
-    """(field number, value) of a message. Raises ValueError or IndexError where it is no message."""
-    position = 0
-    while position < len(message):
-        key, position = _varint(message, position)
-        kind = key & 7
-        if kind == _VARINT:
-            number, position = _varint(message, position)
-            yield key >> 3, number
-            continue
-        if kind == _BYTES:
-            length, position = _varint(message, position)
-        elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
-        else:
-            raise ValueError("unknown wire type")
-        if position + length > len(message):
-            raise ValueError("torn message")
-        yield key >> 3, message[position : position + length]
-        position += length
-
-
-def _varint(message: memoryview, position: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = message[position]
-        position += 1
-        result |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return result, position
-        shift += 7
-        if shift > 63:
-            raise ValueError("overlong number")

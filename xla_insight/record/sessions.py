@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from xla_insight.facts.wire import fields
 from xla_insight.record.blocks import Block
-from xla_insight.record.hlo_facts import fields
 from xla_insight.record.modules import Module
 
 QUIET_S = 1.0
