@@ -15,7 +15,6 @@ from xla_insight.analysis.cache import inspect_cache
 from xla_insight.analysis.cache.explain import explain_misses
 from xla_insight.analysis.cache.memory import memory_cache, simulate
 from xla_insight.analysis.cache.usage import read_usage
-from xla_insight.analysis.cache.use import cache_use
 from xla_insight.analysis.compare import compare_runs
 from xla_insight.analysis.tables import load_tables
 from xla_insight.facts.cache import MissReason, State
@@ -127,21 +126,6 @@ def test_a_real_cache_folder(tmp_path: Path) -> None:
     assert found.saves_s == 0 and "cannot load them" in found.summary
     with open_run(tmp_path / "runs" / "first") as opened:
         assert {miss.reason for miss in explain_misses(cache, opened).misses} == {MissReason.NEVER_BUILT}
-
-
-def test_a_miss_names_the_part_of_the_environment(tmp_path: Path) -> None:
-    words = {"CYCLE_SIZES": "2,3", "CYCLE_CACHE": str(tmp_path / "cache")}
-    assert recorded("cycle.py", tmp_path / "before", **words).code == 0
-    flags = "--xla_cpu_enable_fast_min_max=true"
-    assert recorded("cycle.py", tmp_path / "now", **words, XLA_FLAGS=flags).code == 0
-    cache = inspect_cache(str(tmp_path / "cache"), read_usage([str(tmp_path / "before")]))
-    with open_run(tmp_path / "before") as before, open_run(tmp_path / "now") as now:
-        found = explain_misses(cache, now, before)
-        used = cache_use(load_tables(now))
-    assert [miss.reason for miss in found.misses] == [MissReason.OTHER_ENVIRONMENT] * 2
-    for miss in found.misses:
-        assert "XLA_FLAGS is now" in miss.sentence and flags in miss.sentence
-    assert (used.folder, used.read_only, used.misses) == (str(tmp_path / "cache"), False, 2)
 
 
 def test_a_test_that_recompiles_fails_with_its_line(tmp_path: Path) -> None:
