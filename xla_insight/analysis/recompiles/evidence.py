@@ -6,7 +6,7 @@ difference). Leaves gathering to ``explain`` and judging to ``rules``.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +43,8 @@ class Evidence:
     before: Graph | None = None
     after: Graph | None = None
     since: Since = field(default_factory=Since)
-    earlier_uploads: tuple[Upload, ...] = ()
+    earlier_uploads: Callable[[], tuple[Upload, ...]] = tuple
+    """Looks up what was uploaded before the last sync."""
     previous: tuple[Graph, ...] = ()
     """The graphs executed since the last sync and by it, latest first."""
     read_graphs: tuple[Graph, ...] = ()
@@ -53,7 +54,7 @@ class Evidence:
 
     def find_upload(self, parameter: Parameter, *, recent: bool) -> tuple[Upload, ...]:
         """Uploads of the type of an input: since the last sync, or (``recent`` False) at any time before."""
-        uploads = self.since.uploads if recent else self.earlier_uploads
+        uploads = self.since.uploads if recent else self.earlier_uploads()
         shape = parameter.shape
         return tuple(u for u in uploads if u.dims == shape.dims and DTYPES.get(u.dtype, u.dtype) == shape.dtype)
 

@@ -131,7 +131,7 @@ class _Walk:
             before.graph,
             after.graph,
             since,
-            self._happenings.earlier_uploads(compile_.process, cut_ns),
+            lambda: self._happenings.earlier_uploads(compile_.process, cut_ns),
             self._graphs(since.previous),
             self._graphs(since.read_graphs),
             self._ran(compile_, compile_.graph),
