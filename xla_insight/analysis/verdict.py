@@ -106,6 +106,20 @@ def _removable(evidence: Evidence) -> Verdict | None:
     return max((v for v in found if v is not None), key=lambda v: v.saves_s or 0.0, default=None)
 
 
+def _because(entry: Recompile) -> str:
+    """Why an entry compiled again, in a few words; only where it did when that is not known."""
+    site = entry.root.get("site") or {}
+    if not site or entry.cause == "unknown":
+        return f"at {numbers.where(entry.site, entry.user_site)}"
+    at = numbers.place(site["file"], site["line"])
+    if entry.root.get("input"):
+        dimension = entry.root.get("dimension")
+        what = "the sizes" if dimension is None else f"dimension {dimension}"
+        change = "change" if dimension is None else "changes"
+        return f"because {what} of {entry.root['input']} {change} ({site['function']}, {at})"
+    return f"because of {entry.cause.replace('_', ' ')} at {at}"
+
+
 def _compile(evidence: Evidence) -> Verdict | None:
     entries = evidence.avoidable()
     seconds = evidence.each(sum(entry.compile_s for entry in entries))
@@ -114,7 +128,7 @@ def _compile(evidence: Evidence) -> Verdict | None:
     count = sum(entry.count for entry in entries)
     were = "compile was not the first of its place" if count == 1 else "compiles were not the first of their place"
     top = max(entries, key=lambda entry: entry.compile_s)
-    at = f", most at {numbers.where(top.site, top.user_site)}" if top.site else ""
+    at = f", most {_because(top)}" if top.site else ""
     return Verdict(
         "compile",
         f"Compiling again takes {numbers.share(seconds, evidence.time.wall_s)} of this run"

@@ -108,3 +108,18 @@ def test_transfers_and_pauses_lead_when_nothing_costs_more() -> None:
     assert verdict(evidence(*both, host=host, busy=30.0)).bound == "transfer"
     assert verdict(evidence(both[1], host=host, busy=30.0)).bound == "gc"
     assert verdict(evidence(finding("gc_pauses", 6.0), host=host, busy=30.0)).bound == "trace"
+
+
+def test_the_input_that_changes_is_named() -> None:
+    root = {
+        "site": {"file": "/home/me/train.py", "line": 7, "function": "collate"},
+        "input": "input_ids",
+        "dimension": 1,
+    }
+    shapes = replace(entry("input_shape", 61.0), root=root)
+    said = verdict(evidence(shapes, host={"compile": 62.0, "trace": 38.0})).summary
+    assert said.endswith("most because dimension 1 of input_ids changes (collate, train.py:7).")
+    branch = replace(entry("control_flow", 61.0), root={**root, "input": ""})
+    assert verdict(evidence(branch, host={"compile": 62.0})).summary.endswith(
+        "most because of control flow at train.py:7."
+    )
