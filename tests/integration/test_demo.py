@@ -46,6 +46,10 @@ def test_it_shows_the_faults_of_real_runs(trainer_run: Recording, command_line: 
     lengths = xla_insight.open_run(trainer_run.path).sql("select distinct dims[2] from inputs where name = 'input_ids'")
     assert len(lengths) > 1
     assert report["graphs"]["compiles"] > len(lengths)
+    (shapes,) = [entry for entry in report["recompiles"] if entry["cause"] == "input_shape"]
+    assert (shapes["root"]["input"], shapes["root"]["dimension"]) == ("input_ids", 1)
+    assert shapes["root"]["site"]["file"].endswith("transformers/data/data_collator.py")
+    assert "At input_ids (DataCollatorForLanguageModeling.torch_call, " in shapes["summary"]
     assert sum(entry["count"] for entry in report["recompiles"]) == report["graphs"]["compiles"]
 
 

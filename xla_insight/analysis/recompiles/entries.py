@@ -45,8 +45,10 @@ def recompile_entries(
 
 
 def _key(item: Explained) -> Hashable:
+    """What one entry has in common: a cause and what causes it, wherever the graphs were cut; else where they were."""
     place, explanation = item.compile.place, item.explanation
-    return explanation.cause, explanation.expected, place.site, place.user_site, explanation.group
+    because = explanation.group if explanation.group is not None else (place.site, place.user_site)
+    return explanation.cause, explanation.expected, because
 
 
 def _entry(members: Sequence[Explained], history: History, tables: RunTables, wall_s: float | None) -> Recompile:

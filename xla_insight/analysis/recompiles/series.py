@@ -102,7 +102,7 @@ def _relabel_growth(found: list[Explained], members: list[int], library: GraphLi
             continue
         source = old if old.frame is not None else root
         growth = replace(
-            source, cause="graph_growth", expected=False, note=note, group="growth", before="", now="",
+            source, cause="graph_growth", expected=False, note=note, group=None, before="", now="",
             details=(("reads", int(reads)),),
         )  # fmt: skip
         found[index] = replace(found[index], explanation=growth)
