@@ -68,6 +68,7 @@ class Session:
         self.level = level
         self.group = group
         self.path = self.out
+        self.max_graph_bytes: int | None = None
         self.pid = os.getpid()
         self.faults = Faults()
         self.recorder: Recorder | None = None
@@ -119,7 +120,7 @@ class Session:
         lines = not framework.lines_are_the_users()
         sessions = settings.dump is None and settings.file is not None
         text = settings.text if full else None
-        ways = Ways(settings.dump, text, sessions, lines, full, _max_graph_bytes())
+        ways = Ways(settings.dump, text, sessions, lines, full, self._graph_limit())
         recorder = Recorder(framework.framework(module), settings.file, ways, writer, self.faults)
         self._hooks = TorchHooks(recorder, self._patches)
         self.faults.guard("hooks")(hide_recorder)()
@@ -137,6 +138,16 @@ class Session:
         atexit.register(self._at_exit)
         if multiprocessing.parent_process() is not None:  # such a process may end without running atexit
             Finalize(None, self._at_exit, exitpriority=100)
+
+    def _graph_limit(self) -> int:
+        if self.max_graph_bytes is not None:
+            return self.max_graph_bytes
+        text = os.environ.get(GRAPH_BYTES_VARIABLE, "")
+        if text and not text.isdigit():
+            say(
+                f"{GRAPH_BYTES_VARIABLE} is {text!r} and no number of bytes; keeping {DEFAULT_LIMIT_BYTES} bytes of graphs"
+            )
+        return int(text) if text.isdigit() else DEFAULT_LIMIT_BYTES
 
     def _writer(self, found: dict[str, Any], environment: dict[str, str]) -> Any:
         self._capabilities = found
@@ -298,13 +309,6 @@ def _level(level: str | None) -> str:
     return wanted
 
 
-def _max_graph_bytes() -> int:
-    text = os.environ.get(GRAPH_BYTES_VARIABLE, "")
-    if text and not text.isdigit():
-        say(f"{GRAPH_BYTES_VARIABLE} is {text!r} and no number of bytes; keeping {DEFAULT_LIMIT_BYTES} bytes of graphs")
-    return int(text) if text.isdigit() else DEFAULT_LIMIT_BYTES
-
-
 def start_from_environment(module: ModuleType) -> None:
     """Open the session that ``xla-insight run`` asked for, when ``module`` (torch_xla) has just been imported."""
     out = os.environ.get(RUN_VARIABLE)
@@ -316,13 +320,21 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
     """Record everything inside the ``with`` block to the folder or URL ``out``.
 
     ``level``: ``"light"`` for runs in production, ``"full"`` for diagnosis (each graph's text with the hashes of its
-    roots, source lines in every graph; tens of ms for each execution). Inside another recording it only passes step
-    marks on. Nothing it does can raise into the block; an ``out`` that already holds something is left alone and a
-    numbered name is used instead (``path``).
+    roots, source lines in every graph; tens of ms for each execution). ``max_graph_bytes``: limit of stored graphs,
+    compressed (256 MB). Inside another recording it only passes step marks on. Nothing it does can raise into the block;
+    an ``out`` that already holds something is left alone and a numbered name is used instead (``path``).
     """
 
-    def __init__(self, out: str | os.PathLike[str], *, level: str | None = None, group: str | None = None) -> None:
+    def __init__(
+        self,
+        out: str | os.PathLike[str],
+        *,
+        level: str | None = None,
+        group: str | None = None,
+        max_graph_bytes: int | None = None,
+    ) -> None:
         self._out = os.fspath(out)
+        self._max_graph_bytes = max_graph_bytes
         self._level = level
         self._group = group
         self._session: Session | None = None
@@ -346,6 +358,7 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
                     say(f"already recording to {self._session.path}; {self._out} is not written")
             else:
                 self._session = Session(self._out, _level(self._level), self._group or _group())
+                self._session.max_graph_bytes = self._max_graph_bytes
                 self._session.open()
 
     def __exit__(
