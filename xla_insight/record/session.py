@@ -144,9 +144,8 @@ class Session:
             return self.max_graph_bytes
         text = os.environ.get(GRAPH_BYTES_VARIABLE, "")
         if text and not text.isdigit():
-            say(
-                f"{GRAPH_BYTES_VARIABLE} is {text!r} and no number of bytes; keeping {DEFAULT_LIMIT_BYTES} bytes of graphs"
-            )
+            kept = f"keeping {DEFAULT_LIMIT_BYTES} bytes of graphs"
+            say(f"{GRAPH_BYTES_VARIABLE} is {text!r} and no number of bytes; {kept}")
         return int(text) if text.isdigit() else DEFAULT_LIMIT_BYTES
 
     def _writer(self, found: dict[str, Any], environment: dict[str, str]) -> Any:
@@ -321,8 +320,8 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
 
     ``level``: ``"light"`` for runs in production, ``"full"`` for diagnosis (each graph's text with the hashes of its
     roots, source lines in every graph; tens of ms for each execution). ``max_graph_bytes``: limit of stored graphs,
-    compressed (256 MB). Inside another recording it only passes step marks on. Nothing it does can raise into the block;
-    an ``out`` that already holds something is left alone and a numbered name is used instead (``path``).
+    compressed (256 MB). Inside another recording it only passes step marks on. Nothing it does can raise into the
+    block; an ``out`` that already holds something is left alone and a numbered name is used instead (``path``).
     """
 
     def __init__(
