@@ -42,6 +42,8 @@ def _input_shape_advice(members: Sequence[Explained]) -> str:
 
 
 def _input_dtype_advice(members: Sequence[Explained]) -> str:
+    if shown(members).note == "state":
+        return "Cast the module once, before the first step: each dtype of its tensors is a graph of its own."
     return "Give the tensor one dtype wherever it is made, before it goes to the device: .to(dtype) in the collator."
 
 

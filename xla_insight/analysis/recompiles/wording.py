@@ -61,6 +61,9 @@ def _times(members: Sequence[Explained], noun: str = "recompile") -> str:
 
 def _input(members: Sequence[Explained]) -> str:
     shown = example_of(members)
+    if shown.note == "state":
+        at = root_at(shown)
+        return f"A tensor that lives on the device has another dtype, first used at {at}: {_now_before(shown)}."
     return f"At {_input_name(shown)}: {_now_before(shown)}{_which_dimension(members)}."
 
 

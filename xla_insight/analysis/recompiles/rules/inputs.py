@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference, operation
 from xla_insight.analysis.recompiles.happenings import Upload
@@ -51,12 +52,12 @@ def data_dependent_shape(evidence: Evidence) -> Explanation | None:
 
 
 def state_shape(evidence: Evidence) -> Explanation | None:
-    """A tensor that lives on the device has another size: the graph before this one made it so."""
+    """A tensor that lives on the device has another size or element type: the graph before this one made it so."""
     difference = evidence.difference
     assert difference is not None
     changed = [c for c in difference.changed_parameters if c.shape_changed]
     if not changed:
-        return None
+        return _state_dtype(evidence)
     first = changed[0]
     made = _maker(evidence, first.after.shape)
     if made is not None:
@@ -166,6 +167,17 @@ def _appeared(evidence: Evidence) -> bool:
 
 
 # ---- state -----------------------------------------------------------------------------------------------------------
+
+
+def _state_dtype(evidence: Evidence) -> Explanation | None:
+    """Tensors that live on the device were cast: a module moved to another dtype."""
+    difference = evidence.difference
+    assert difference is not None
+    changed = sorted(difference.changed_parameters, key=lambda c: not c.stack)
+    if not changed:
+        return None
+    found = _parameter_explanation("input_dtype", changed[0], evidence, note="state")
+    return replace(found, kind=str(DifferenceKind.DTYPE))
 
 
 def _maker(evidence: Evidence, shape: Shape) -> tuple[tuple[Frame, ...], str] | None:
