@@ -21,7 +21,7 @@ from xla_insight.facts.report import Finding, HostState, Severity
 
 MANY_READS = 3
 MANY_EXECUTING_READS = 2
-FREQUENT_STEPS = 5
+FREQUENT_STEPS = 2
 """Reads at least once in this many steps disturb a run."""
 NOTABLE_SHARE = 0.02
 """Rarer reads disturb it when they wait for this share of wall time."""
