@@ -14,6 +14,7 @@ import pandas as pd
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.findings.reads import Role, classified_reads
+from xla_insight.analysis.findings.repeated_work import repeated_work
 from xla_insight.analysis.tables import Place
 from xla_insight.analysis.time_account import process_account
 from xla_insight.facts import numbers
@@ -83,6 +84,7 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
     executing = int((rows["executions"] > 0).sum())
     steps = int(rows.dropna(subset=["step"]).groupby("process")["step"].nunique().sum())
     all_steps = len(context.tables["steps"])
+    again = repeated_work(context, rows)
     frequent = all_steps == 0 or steps * FREQUENT_STEPS >= all_steps
     notable = context.share_of_wall(cost_s) >= NOTABLE_SHARE
     return Finding(
@@ -92,20 +94,21 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
         user_site=place.user_site,
         count=len(rows),
         cost_s=cost_s,
-        summary=_summary(context, place, rows, steps),
+        summary=_summary(context, place, rows, steps, again),
         advice=_advice(place, executing),
         details={
             "methods": {str(name): int(n) for name, n in rows["method"].value_counts().items()},
             "reads_that_ran_a_graph": executing,
             "graphs_run": int(rows["executions"].fillna(0).sum()),
             "steps": steps,
+            "run_again": list(again) if again is not None else None,
             "waited_s": waited_s,
             "device_idle_s": idle_s,
         },
     )
 
 
-def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int) -> str:
+def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, again: tuple[int, int] | None) -> str:
     cost_s = float(rows["wait_ns"].sum()) / 1e9
     executing = int((rows["executions"] > 0).sum())
     often = f" in {numbers.count(steps)} of {numbers.plural(len(context.tables['steps']), 'step')}" if steps else ""
@@ -117,6 +120,10 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int) -> 
     if executing:
         who = "each" if executing == len(rows) else numbers.count(executing)
         text += f"; {who} of them first had to run part of the pending graph"
+        if again is not None and again[0]:
+            text += (
+                f" (the next sync ran {numbers.count(again[0])} of these {numbers.count(again[1])} operations again)"
+            )
     idle_s = _idle_s(rows)
     if not idle_s:
         return text + "."
