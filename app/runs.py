@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from xla_insight.errors import RunNotFoundError
+
+MAX_JSON_BYTES = 8 << 20
 
 RUN_FILE = "run.json"
 PROCESS_FILE = "process.json"
@@ -169,8 +172,11 @@ def _state(path: Path, files: list[tuple[str, os.stat_result]], modified: float)
 
 def _said_goodbye(process_file: Path) -> bool:
     try:
+        status = process_file.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_JSON_BYTES:
+            return False
         return bool(json.loads(process_file.read_bytes()).get("ended"))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, AttributeError, RecursionError):
         return False
 
 

@@ -64,4 +64,4 @@ def _positive(counts: object) -> dict[str, int]:
 
 
 def _whole(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and not math.isnan(value) else 0
+    return int(value) if isinstance(value, int | float) and math.isfinite(value) else 0

@@ -170,4 +170,5 @@ def _text(value: object) -> str:
 
 def _stack(value: object) -> tuple[tuple[str, int, str], ...]:
     frames = json.loads(value) if isinstance(value, str) else []
-    return tuple((str(file), int(line), str(function)) for file, line, function in frames)
+    triples = (frame for frame in frames if isinstance(frame, list) and len(frame) == 3 and isinstance(frame[1], int))
+    return tuple((str(file), line, str(function)) for file, line, function in triples)

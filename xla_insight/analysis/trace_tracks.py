@@ -134,7 +134,7 @@ def _steps(steps: pd.DataFrame) -> Slices:
 
 def _host_states(tables: RunTables, process: int) -> Slices:
     parts = process_segments(tables, process)
-    if parts is None:
+    if parts is None or not len(parts.starts):
         return Slices((), np.zeros(0, np.int64), np.zeros(0, np.int64))
     first = np.flatnonzero(np.append(True, parts.states[1:] != parts.states[:-1]))
     ends = parts.starts + parts.lengths

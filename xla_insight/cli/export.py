@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Annotated
@@ -39,7 +40,7 @@ def export_command(
     if csv is None and parquet is None and perfetto is None:
         raise UsageError("say what to export and where: --csv DIR, --parquet DIR or --perfetto FILE")
     chosen = _steps(steps, perfetto)
-    if csv is not None and parquet is not None and csv.resolve() == parquet.resolve():
+    if csv is not None and parquet is not None and os.path.realpath(csv) == os.path.realpath(parquet):
         raise UsageError(f"--csv and --parquet name the same folder, {csv}; give each its own")
     from xla_insight.analysis import analyze, load_tables
     from xla_insight.report.csv import export_csv
@@ -51,7 +52,7 @@ def export_command(
         if perfetto is not None:
             from xla_insight.report.perfetto import export_perfetto
 
-            if perfetto.exists() and not overwrite:
+            if os.path.exists(perfetto) and not overwrite:
                 raise UsageError(f"{perfetto} exists already; choose another file, or say --overwrite")
             events = export_perfetto(tables, perfetto, chosen)
             stream.write(f"{events} events written to {perfetto}; open it at ui.perfetto.dev\n")

@@ -72,7 +72,12 @@ def _rows(frame: pd.DataFrame) -> Iterable[tuple[Any, ...]]:
 
 def _values(column: pd.Series[Any]) -> list[Any]:
     missing = column.isna()
-    if column.dtype.kind == "f" and missing.any() and (column[~missing] % 1 == 0).all():
+    if (
+        column.dtype.kind == "f"
+        and missing.any()
+        and (column[~missing] % 1 == 0).all()
+        and (column[~missing].abs() < 2**53).all()
+    ):
         column = column.astype("Int64")
     values = column.astype(object)
     return values.where(~missing, None).tolist()  # type: ignore[no-any-return]

@@ -89,7 +89,7 @@ class GraphPair:
     site: Site | None
     line_known: bool = False
     compile_s: float | None = None
-    executions: int = 0
+    executions: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)

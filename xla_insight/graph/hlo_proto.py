@@ -27,6 +27,7 @@ _METADATA = message_class("OpMetadata")
 _LITERAL = message_class("LiteralProto")
 _DECLARED = tuple(message_class("HloInstructionProto").DESCRIPTOR.fields_by_name)
 
+MAX_COMPUTATIONS = 500_000
 Value = TypeVar("Value")
 
 
@@ -42,12 +43,19 @@ def _module(data: bytes) -> Any:
     try:
         module = _HLO.FromString(data).hlo_module
         if module.computations:
-            return module
+            return _bounded(module)
     except DecodeError:
         pass
     module = _MODULE.FromString(data)
     if not module.computations:
         raise ValueError("no computation in it")
+    return _bounded(module)
+
+
+def _bounded(module: Any) -> Any:
+    """The module, unless it is one that only a hostile file holds: millions of computations take hours to read."""
+    if len(module.computations) > MAX_COMPUTATIONS:
+        raise ValueError("more computations than any compiler makes")
     return module
 
 

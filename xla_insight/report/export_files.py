@@ -84,7 +84,10 @@ class ExportFolder:
         if names and earlier is None and not overwrite:
             raise ExportError(f"{path} is not empty and not an earlier export; choose another folder")
         for name in earlier or ():
-            (path / name).unlink(missing_ok=True)
+            try:
+                (path / name).unlink(missing_ok=True)
+            except (OSError, ValueError) as error:
+                raise ExportError(f"cannot replace the earlier export in {path} ({error})") from error
         return cls(path, file_format)
 
     def write(self, name: str, batches: Iterator[pa.RecordBatch], write: Writer) -> None:

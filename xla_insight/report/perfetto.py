@@ -6,6 +6,7 @@ the package `perfetto`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -49,7 +50,8 @@ def export_perfetto(tables: RunTables, path: str | Path, steps: tuple[int, int] 
             writer.flush()
         os.replace(temporary, target)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
         raise ExportError(f"cannot write {target} ({error.strerror or error})") from error
     return writer.events
 
@@ -130,7 +132,7 @@ class _Writer:
     def _event(self, uuid: int, time_ns: int, kind: Any) -> TracePacket:
         self.events += kind != TrackEvent.TYPE_SLICE_END
         packet = self._packet()
-        packet.timestamp = time_ns
+        packet.timestamp = max(0, time_ns)  # the format knows no time before the run; a damaged clock may
         packet.track_event.type = kind
         packet.track_event.track_uuid = uuid
         return packet

@@ -100,7 +100,7 @@ class Run:
                     raise QueryError("give one query that reads (SELECT …); a recorded run is never changed")
                 relation = connection.sql(query)
                 return to_frame(_encoded(relation) if categories else relation.to_arrow_table())
-            except duckdb.Error as error:
+            except (duckdb.Error, pa.ArrowException, ValueError, OverflowError) as error:
                 raise QueryError(_first_line(error)) from error
 
     def batches(self, name: str, *, lists_as_text: bool = False) -> Iterator[pa.RecordBatch]:

@@ -171,10 +171,16 @@ def _inner(folder: CacheFolder, name: str) -> Iterator[FileFact]:
         return
 
 
+MAX_FIELDS = 1_000_000
+
+
 def is_whole(content: bytes) -> bool:
     """Whether a torch_xla entry ends where its outermost fields end (it is a protocol buffer): False for a torn one."""
-    place = 0
+    place = fields = 0
     while place < len(content):
+        fields += 1
+        if fields > MAX_FIELDS:  # no outermost message has so many: not a file to judge, and it would take minutes
+            return False
         tag, place = _varint(content, place)
         kind = tag & 7
         if kind == 0:

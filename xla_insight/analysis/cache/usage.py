@@ -167,7 +167,7 @@ def newest_version(entries: Iterable[Entry]) -> str | None:
 
 
 def _parts(version: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in version.replace("+", ".").split(".")]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in version.replace("+", ".").split(".")]
 
 
 def previous_run(run: Run, places: Iterable[str]) -> Run | None:

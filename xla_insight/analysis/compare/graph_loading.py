@@ -31,7 +31,7 @@ class KnownGraph:
     """One graph of a run. ``parsed`` is None when its HLO was not kept or cannot be read."""
 
     graph: str
-    executions: int
+    executions: int | None
     compile_s: float | None
     trigger: str
     site: Site | None
@@ -69,7 +69,7 @@ def known_graphs(run: Run, skip: frozenset[str] | set[str] = frozenset()) -> dic
     return {
         str(row.graph): KnownGraph(
             graph=str(row.graph),
-            executions=int(row.executions),
+            executions=None if pd.isna(row.executions) else int(row.executions),
             compile_s=None if pd.isna(row.compile_ns) else float(row.compile_ns) / 1e9,
             trigger=row.trigger if isinstance(row.trigger, str) else "",
             site=_site(row, sources),

@@ -43,7 +43,7 @@ def graph_changes(before: Run, now: Run) -> GraphChanges:
         pairs.append(_moved(one, other))
     pairs += [_alone("added", None, graph) for graph in new.values()]
     pairs += [_alone("gone", graph, None) for graph in old.values()]
-    pairs.sort(key=lambda p: (_ORDER.index(p.change), not p.line_known, -p.executions, -(p.compile_s or 0.0)))
+    pairs.sort(key=lambda p: (_ORDER.index(p.change), not p.line_known, -(p.executions or 0), -(p.compile_s or 0.0)))
     return GraphChanges(len(shared), tuple(pairs))
 
 
@@ -115,8 +115,8 @@ def _alone(change: str, before: KnownGraph | None, now: KnownGraph | None) -> Gr
     graph = now or before
     assert graph is not None
     which = "Only the second run" if now is not None else "Only the first run"
-    times = numbers.plural(graph.executions, "time")
-    summary = f"{which} has this graph, cut at {numbers.where(graph.site, None)} and executed {times}."
+    ran = "" if graph.executions is None else f" and executed {numbers.plural(graph.executions, 'time')}"
+    summary = f"{which} has this graph, cut at {numbers.where(graph.site, None)}{ran}."
     return _pair(change, before, now, "", summary)
 
 

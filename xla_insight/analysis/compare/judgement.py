@@ -116,7 +116,7 @@ def _line(changes: GraphChanges | None) -> str:
     for pair in named:
         assert pair.site is not None
         by_line.setdefault((pair.site.file, pair.site.line), []).append(pair)
-    pairs = max(by_line.values(), key=lambda found: sum(pair.executions for pair in found))
+    pairs = max(by_line.values(), key=lambda found: sum(pair.executions or 0 for pair in found))
     more = f" and {numbers.plural(len(by_line) - 1, 'other line')}" if len(by_line) > 1 else ""
     site = pairs[0].site
     assert site is not None

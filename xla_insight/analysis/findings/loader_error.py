@@ -13,7 +13,7 @@ def loader_error(context: Context) -> tuple[Finding, ...]:
     if errors.empty:
         return ()
     found = []
-    keyed = errors.assign(message=errors["message"].fillna(""), site=errors["site"].fillna(-1))
+    keyed = errors.assign(message=errors["message"].astype(object).fillna(""), site=errors["site"].fillna(-1))
     for (process, name, message, site), rows in keyed.groupby(
         ["process", "exception", "message", "site"], observed=True
     ):

@@ -27,7 +27,7 @@ def configured_budget(path: Path | None = None, folder: Path | None = None) -> B
         content = tomllib.loads(found.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read {found} ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"{found} is not valid TOML: {error}") from error
     section: object = content
     for name in TABLE.split("."):
