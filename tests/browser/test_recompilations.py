@@ -44,7 +44,7 @@ def test_from_a_cause_to_the_root_to_the_graph_and_back(page: Browser) -> None:
     page.find(f"#recompilations-grid {cell}").click()
     page.until(lambda: "cause=first_graph%40train.py%3A40" in page.address(), "the cause in the address")
     page.shows("There is no earlier graph of the same kind")
-    page.find('#recompilations-grid .ag-row[row-id="python_shape@train.py:40"] .ag-cell[col-id="cause"]').click()
+    page.find('#recompilations-grid .ag-row[row-id="input_shape@train.py:40"] .ag-cell[col-id="cause"]').click()
     root = page.find(".row-root")
     assert "s64[4,12]" in root.text and "s64[4,16]" in root.text
     page.find('#recompilations-grid .ag-row[row-id="baked_value@train.py:40"] .ag-cell[col-id="cause"]').click()
