@@ -22,7 +22,8 @@ SHORTEST = ("--steps", "1", *TINY[2:])
 def test_it_trains_records_and_ends_with_the_report(trainer_run: Recording, command_line: CommandLine) -> None:
     assert "recorded to runs/demo" in trainer_run.output
     assert str(Path(xla_insight.__file__).parent / "runner" / "demo_train.py") in trainer_run.output
-    assert command_line("report", trainer_run.path).stdout.strip().partition("\n")[2] in trainer_run.output
+    again = command_line("report", "runs/demo", cwd=trainer_run.path.parent.parent).stdout
+    assert again.strip().partition("\n")[2] in trainer_run.output
     assert "Again: xla-insight report runs/demo" in trainer_run.output
 
 
