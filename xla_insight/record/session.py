@@ -117,7 +117,9 @@ class Session:
         if settings.dump is not None:
             settings.dump.attend()
         writer = self._writer(capabilities(phase, settings), settings.users_environment())
-        lines = not framework.lines_are_the_users()
+        # Lines change the "Computation hash" in the framework's debug output, so not where a user reads that.
+        unseen = settings.file is not None and settings.file.owned
+        lines = unseen and not framework.lines_are_the_users()
         sessions = settings.dump is None and settings.file is not None
         text = settings.text if full else None
         ways = Ways(settings.dump, text, sessions, lines, full, self._graph_limit())
