@@ -221,7 +221,10 @@ def head(selected: Shown) -> list[Any]:
     view, steps = selected.view, selected.steps
     facts = view.report.graphs
     once = int((view.graphs["executions"] == 1).sum()) if len(view.graphs) else 0
-    used = f"{numbers.count(once)} of them ran only once" if once else "each ran more than once"
+    unseen = int(view.graphs["executions"].isna().sum()) if len(view.graphs) else 0
+    used = "each ran more than once" if not unseen else f"how often {numbers.count(unseen)} of them ran is not known"
+    if once:
+        used = f"{numbers.count(once)} of them ran only once"
     sentence = (
         f"{numbers.plural(facts.distinct, 'graph')} for {numbers.plural(facts.executions, 'execution')}: {used}; "
         f"compiling them took {numbers.duration(facts.compile_s)}."

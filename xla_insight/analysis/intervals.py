@@ -114,8 +114,3 @@ class Cover:
     def between(self, edges: Nanoseconds) -> Nanoseconds:
         """Covered ns between each two neighbours of ``edges`` (rising)."""
         return np.diff(self.until(edges))
-
-    def touching(self, begin: int, end: int) -> slice:
-        """The intervals that share an instant with ``[begin, end)``."""
-        first = int(np.searchsorted(self.spans.ends, begin, side="right"))
-        return slice(first, max(first, int(np.searchsorted(self.spans.starts, end, side="left"))))

@@ -30,7 +30,7 @@ class Batches:
     def __init__(self, intern: Callable[[list[Place]], int]) -> None:
         self._intern = intern
         self._known: OrderedDict[int, tuple[weakref.ref[Any], Origin]] = OrderedDict()
-        self._makers: dict[int, int | None] = {}
+        self._makers: dict[int, tuple[Any, int | None]] = {}
         self.latest_maker: int | None = None
         """That of the batch fetched last by a loader thread."""
 
@@ -56,8 +56,9 @@ class Batches:
         key = id(collate)
         if key not in self._makers:
             place = place_of(collate)
-            self._makers[key] = None if place is None or is_framework(place.file) else self._intern([place])
-        return self._makers[key]
+            site = None if place is None or is_framework(place.file) else self._intern([place])
+            self._makers[key] = (collate, site)  # kept alive: another function could get its id
+        return self._makers[key][1]
 
 
 def named_values(batch: Any) -> Iterator[tuple[str, Any]]:

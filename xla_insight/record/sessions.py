@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
-from typing import NamedTuple
 
 from xla_insight.facts.wire import fields
 from xla_insight.record.blocks import Block
@@ -31,17 +30,13 @@ _METADATA_PLANE = b"/host:metadata"
 _NUMBERED = re.compile(rb".*\((\d+)\)")
 
 
-class _Compiled(NamedTuple):
-    block: Block | None
-
-
 class Sessions:
     """``take`` opens and closes a session and returns its XSpace; ``keep`` stores a module under a graph."""
 
     def __init__(self, take: Callable[[], bytes], keep: Callable[[str, Module], None]) -> None:
         self._take = take
         self._keep = keep
-        self._waiting: list[_Compiled] = []
+        self._waiting: list[Block | None] = []
         self._last_number = -1
         self._first_wait_s = self._last_compile_s = 0.0
         self._not_before_s = 0.0
@@ -58,7 +53,7 @@ class Sessions:
         if not self._waiting:
             self._first_wait_s = now
         self._last_compile_s = now
-        self._waiting.append(_Compiled(block))
+        self._waiting.append(block)
 
     def look(self, final: bool = False) -> None:
         """Take a session when one is due."""
@@ -75,9 +70,8 @@ class Sessions:
         if len(fresh) != len(waiting):
             self.unmatched += len(waiting)
             return
-        for compiled, content in zip(waiting, fresh, strict=True):
+        for block, content in zip(waiting, fresh, strict=True):
             module = Module(content)
-            block = compiled.block
             if block is None or block.graph is None:
                 continue
             if module.fits(block):

@@ -114,13 +114,13 @@ def _piled_finding(context: Context, place: Place, times: int) -> Finding:
         f"{numbers.plural(times, 'batch', 'batches')} were uploaded before the read at"
         f" {numbers.where(place.site, place.user_site)} ran them all as one graph, and no sync came after."
     )
-    return _finding(context, place, times, 0.0, summary)
+    return _finding(context, place, times, None, summary)
 
 
-def _finding(context: Context, place: Place, count: int, seconds: float, summary: str) -> Finding:
+def _finding(context: Context, place: Place, count: int, seconds: float | None, summary: str) -> Finding:
     return Finding(
         id="missing_sync",
-        severity=context.severity(seconds),
+        severity=context.severity(seconds or 0.0),
         site=place.site,
         user_site=place.user_site,
         count=count,

@@ -170,16 +170,16 @@ def _sisters(found: list[Explained], indexes: list[int]) -> None:
     """A lone graph whose earliest difference is where two others have theirs differs for the same reason: where a slice
     has full length it disappears, and looks like an operation removed.
     """
-    series: dict[tuple[object, str], list[Explanation]] = defaultdict(list)
+    series: dict[object, list[Explanation]] = defaultdict(list)
     for index in indexes:
         explanation = found[index].explanation
         if explanation.cause in _SERIES and explanation.frame is not None:
-            series[explanation.frame, ""].append(explanation)
+            series[explanation.frame].append(explanation)
     for index in indexes:
         explanation = found[index].explanation
         if explanation.cause not in _LONE or explanation.frame is None:
             continue
-        sisters = series.get((explanation.frame, ""), [])
+        sisters = series.get(explanation.frame, [])
         if len(sisters) >= 2:
             cause, number = Counter(sister.cause for sister in sisters).most_common(1)[0]
             if number >= 2:

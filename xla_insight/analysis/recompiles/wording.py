@@ -183,10 +183,6 @@ def _live_outputs(members: Sequence[Explained]) -> str:
     return f"Other tensors were alive at the cut: {_now_before(shown)}{what}; made at {root_at(shown)}."
 
 
-def _same_place(text: str) -> Words:
-    return lambda members: text.format(times=_times(members), at=cut_at(members))
-
-
 def _warm_up(members: Sequence[Explained]) -> str:
     shown = members[0].explanation
     what = {

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from xla_insight.analysis.shapes.alternatives import alternatives
 from xla_insight.analysis.shapes.code import padding_code
 from xla_insight.analysis.shapes.plans import Buckets, Plan, evaluate
@@ -188,8 +186,3 @@ def with_plan(advice: Advice, problem: Problem, plan: Plan) -> Advice:
         summary=_summary(problem, advice.recorded, plan, advice.future_steps),
         code=padding_code(problem, plan.buckets or ()),
     )
-
-
-def most_samples(problem: Problem) -> int:
-    """Batches that were looked at."""
-    return int(np.asarray(problem.batch_combination).size)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference, operation
 from xla_insight.analysis.recompiles.happenings import Upload
+from xla_insight.analysis.tables import Place
 from xla_insight.facts.report import Site
 from xla_insight.graph.differences import ChangedParameter, Difference, DifferenceKind
 from xla_insight.graph.model import Frame, Graph, Shape
@@ -91,8 +92,6 @@ def _uploads(evidence: Evidence, changed: ChangedParameter) -> tuple[Upload, ...
 
 
 def _unseen_upload(frame: Frame, shape: Shape) -> Upload:
-    from xla_insight.analysis.tables import Place
-
     site = Site(frame.file, frame.line, frame.function)
     return Upload("", shape.dtype, shape.dims, Place(site, site), None)
 
