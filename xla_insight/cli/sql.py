@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from xla_insight.cli.output import standard_output
-from xla_insight.errors import UsageError
+from xla_insight.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow as pa
 
 TABLE_ROWS = 500
 _COLUMNS = (
@@ -46,38 +46,29 @@ def sql_command(
 
     opened = open_run(run)
     if query is None:
-        known = dict(_rows(opened.sql(_COLUMNS)))
+        known = dict(_rows(opened.arrow(_COLUMNS)))
         with standard_output() as stream:
             stream.writelines(f"{name}({known[name]})\n" for name in TABLES if name in known)
         return
     if not query.strip():
         raise UsageError("the query is empty; leave it out to see the tables")
-    frame = opened.sql(query)
-    columns = [str(name) for name in frame.columns]
+    table = opened.arrow(query)
+    columns = table.column_names
     with standard_output() as stream:
         if output is Format.CSV:
-            write_csv(columns, _rows(frame), stream)
+            write_csv(columns, _rows(table), stream)
         elif output is Format.JSON:
-            write_json(columns, _rows(frame), stream)
+            write_json(columns, _rows(table), stream)
         else:
-            write_table(columns, list(_rows(frame.head(TABLE_ROWS))), stream)
-            if len(frame) > TABLE_ROWS:
-                stream.write(f"only the first {TABLE_ROWS} of {len(frame)} rows; use --format csv or json for all\n")
+            write_table(columns, list(_rows(table.slice(0, TABLE_ROWS))), stream)
+            if len(table) > TABLE_ROWS:
+                stream.write(f"only the first {TABLE_ROWS} of {len(table)} rows; use --format csv or json for all\n")
 
 
-def _rows(frame: pd.DataFrame) -> Iterable[tuple[Any, ...]]:
-    """Rows as Python values, None for what is missing; whole numbers stay whole beside missing ones."""
-    return zip(*(_values(frame.iloc[:, number]) for number in range(frame.shape[1])), strict=True)
-
-
-def _values(column: pd.Series[Any]) -> list[Any]:
-    missing = column.isna()
-    if (
-        column.dtype.kind == "f"
-        and missing.any()
-        and (column[~missing] % 1 == 0).all()
-        and (column[~missing].abs() < 2**53).all()
-    ):
-        column = column.astype("Int64")
-    values = column.astype(object)
-    return values.where(~missing, None).tolist()  # type: ignore[no-any-return]
+def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """Rows as Python values, None for what is missing; a value that Python has no type for is a usage error."""
+    try:
+        for batch in table.to_batches():
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    except (ValueError, OverflowError) as error:
+        raise QueryError(f"a value of this result cannot be shown ({error})") from error

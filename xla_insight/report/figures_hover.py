@@ -78,3 +78,20 @@ def _compiled(bins: StepBins, index: int) -> tuple[str, ...]:
 def _busy(bins: StepBins, index: int) -> tuple[str, ...]:
     busy = float(bins.busy[index])
     return () if np.isnan(busy) else (f"device busy {numbers.nanoseconds(busy, inferred=True)}",)
+
+
+def ruled(chosen: Colours) -> dict[str, Any]:
+    """Style of a horizontal axis that is read with a ruler: ticks outside, a thin line under the pointer."""
+    return {
+        "showgrid": False,
+        "zeroline": False,
+        "ticks": "outside",
+        "ticklen": 4,
+        "tickcolor": chosen.hairline,
+        "showspikes": True,
+        "spikemode": "across",
+        "spikesnap": "cursor",
+        "spikethickness": 1,
+        "spikedash": "solid",
+        "spikecolor": chosen.muted,
+    }

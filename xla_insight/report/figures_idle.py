@@ -120,17 +120,7 @@ def _step_axis(columns: StepColumns, canvas: Canvas) -> dict[str, Any]:
         "tickformat": ",d",
         "tick0": 0,
         "dtick": whole_tick(span[1] - span[0], max(3, canvas.columns // 110)),
-        "showgrid": False,
-        "zeroline": False,
-        "ticks": "outside",
-        "ticklen": 4,
-        "tickcolor": chosen.hairline,
-        "showspikes": True,
-        "spikemode": "across",
-        "spikesnap": "cursor",
-        "spikethickness": 1,
-        "spikedash": "solid",
-        "spikecolor": chosen.muted,
+        **figures_hover.ruled(chosen),
     }
 
 

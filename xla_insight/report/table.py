@@ -90,6 +90,8 @@ def _scalar(value: Any) -> Any:
 
 
 def _json_value(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_json_value(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return _scalar(value)

@@ -89,3 +89,22 @@ def test_a_terminal_without_unicode_still_gets_a_report(run: str) -> None:
     command = [sys.executable, "-m", "xla_insight.cli", "report", run]
     done = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}, check=True)
     assert b"host_sync" in done.stdout and b"?" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("select unnest([9007199254740993, null]) as a", [{"a": 9007199254740993}, {"a": None}]),
+        ("select [1759876954003713793, null] as a", [{"a": [1759876954003713793, None]}]),
+        ("select ['nan'::double, 1.5] as a", [{"a": [None, 1.5]}]),
+        ("select sum(x) as a from (values (1), (2)) t(x)", [{"a": 3}]),
+    ],
+)
+def test_digits_are_exact_and_json_is_json(run: str, query: str, rows: list[object], capsys: Output) -> None:
+    assert cli.main(["sql", run, query, "-f", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == rows
+
+
+def test_a_value_without_a_form_is_one_line(run: str, capsys: Output) -> None:
+    assert cli.main(["sql", run, "select date '99999-01-01'"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
