@@ -63,6 +63,8 @@ class Strip(StrEnum):
     """The step figure and what belongs to it."""
 
     FIGURE = "steps-figure"
+    DRAGGED = "steps-dragged"
+    """Store: as on the timeline."""
     RANGE = "steps-range"
     RESET = "steps-reset"
     PROCESS = "steps-process"
@@ -104,6 +106,8 @@ class Timeline(StrEnum):
 
     HEAD = "timeline-head"
     FIGURE = "timeline-figure"
+    DRAGGED = "timeline-dragged"
+    """Store: the range that was last dragged over the figure, as plotly gives it."""
     LEGEND = "timeline-legend"
     OUT = "timeline-out"
     WHOLE = "timeline-whole"
@@ -117,6 +121,8 @@ class Idle(StrEnum):
 
     HEAD = "idle-head"
     FIGURE = "idle-figure"
+    DRAGGED = "idle-dragged"
+    """Store: as on the timeline."""
     LEGEND = "idle-legend"
     TABLES = "idle-tables"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import dash_mantine_components as dmc
 import plotly.graph_objects as go
-from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import ClientsideFunction, Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from xla_insight.report import numbers
@@ -59,7 +59,7 @@ def layout(route: Route) -> html.Section:
     )
     graph = dcc.Graph(id=Strip.FIGURE, config=_CONFIG, figure=_blank(with_time), className="steps-figure")
     meaning = "Graph, compiles, host and device time of each step" if with_time else "Graph and compiles of each step"
-    figure = html.Figure(graph, **{"aria-label": meaning})
+    figure = html.Figure([graph, dcc.Store(id=Strip.DRAGGED)], **{"aria-label": meaning})
     tools = [
         html.Div(process, id=Strip.PROCESS_BOX, className="hidden"),
         html.Div(height, id=Strip.HEIGHT_BOX, className="hidden"),
@@ -111,6 +111,17 @@ def register(app: Dash, library: Library) -> None:
     _register_figure(app, library)
     _register_legends(app, library)
     _register_selection(app)
+    follow_drags(app, Strip.FIGURE, Strip.DRAGGED)
+
+
+def follow_drags(app: Dash, figure: str, store: str) -> None:
+    """Keep what is dragged over a figure, and nothing else that it tells about its layout, in a store."""
+    app.clientside_callback(
+        ClientsideFunction("view", "dragged"),
+        Output(store, "data"),
+        Input(figure, "relayoutData"),
+        prevent_initial_call=True,
+    )
 
 
 def _register_figure(app: Dash, library: Library) -> None:
@@ -176,7 +187,7 @@ def _register_selection(app: Dash) -> None:
 
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
-        Input(Strip.FIGURE, "relayoutData"),
+        Input(Strip.DRAGGED, "data"),
         Input(Strip.RANGE, "value"),
         Input(Strip.RESET, "n_clicks"),
         Input(Strip.PROCESS, "value"),
@@ -199,7 +210,7 @@ def _selection(trigger: Any, before: Address, dragged: Any, typed: str | None) -
     if trigger == Strip.RANGE:
         steps = parse_steps(typed)
         return replace(before, steps=steps, time=None) if steps or not typed else before
-    return selection_by_drag(before, dragged) if trigger == Strip.FIGURE else before
+    return selection_by_drag(before, dragged) if trigger == Strip.DRAGGED else before
 
 
 def selection_by_drag(before: Address, dragged: dict[str, Any] | None) -> Address:

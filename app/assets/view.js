@@ -28,6 +28,9 @@ window.dash_clientside = window.dash_clientside || {};
       return `updated ${ageText(seconds)} ago`;
     },
     screen: () => screenNow(),
+    // A figure also tells when it fitted itself to the page. On a slow machine that comes after a first drag: it must not take its place.
+    dragged: (relayout) =>
+      relayout && ("xaxis.range[0]" in relayout || "xaxis.autorange" in relayout) ? relayout : window.dash_clientside.no_update,
     waiting: (picked, scope) => (picked && scope && picked !== scope.run ? "page waiting" : "page"),
     title: (scope, path) => {
       const word = (path || "/").replace(/^\/+/, "");

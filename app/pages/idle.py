@@ -43,7 +43,8 @@ def layout(_address: Address) -> html.Div:
         "layout": {"height": height_px(), "template": "none", "xaxis": {"visible": False}, "yaxis": {"visible": False}}
     }
     graph = dcc.Graph(id=Idle.FIGURE, config=_CONFIG, figure=blank, className="steps-figure")
-    figure = html.Figure(graph, **{"aria-label": "Idle time of each step by host state, and overlap"})
+    words = "Idle time of each step by host state, and overlap"
+    figure = html.Figure([graph, dcc.Store(id=Idle.DRAGGED)], **{"aria-label": words})
     return html.Div(
         [
             html.Div(parts.skeleton(176), id=Idle.HEAD),
@@ -56,6 +57,7 @@ def layout(_address: Address) -> html.Div:
 
 def register(app: Dash, library: Library) -> None:
     """Callbacks of this page."""
+    strip.follow_drags(app, Idle.FIGURE, Idle.DRAGGED)
 
     @app.callback(
         Output(Idle.HEAD, "children"),
@@ -77,13 +79,13 @@ def register(app: Dash, library: Library) -> None:
 
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
-        Input(Idle.FIGURE, "relayoutData"),
+        Input(Idle.DRAGGED, "data"),
         State(Shell.LOCATION, "search"),
         prevent_initial_call=True,
     )
     def select(dragged: Any, search: Any) -> Any:
         before = Address.parse(search)
-        after = strip.selection_by_drag(before, dragged) if ctx.triggered_id == Idle.FIGURE else before
+        after = strip.selection_by_drag(before, dragged) if ctx.triggered_id == Idle.DRAGGED else before
         return no_update if after == before else after.search
 
 

@@ -52,7 +52,7 @@ def layout(_address: Address) -> html.Div:
     }
     graph = dcc.Graph(id=Ids.FIGURE, config=_CONFIG, figure=blank, className="steps-figure")
     words = "Host states, value reads, compiles, device by graph and transfers over time"
-    figure = html.Figure(graph, **{"aria-label": words})
+    figure = html.Figure([graph, dcc.Store(id=Ids.DRAGGED)], **{"aria-label": words})
     tools = [html.Button(word, id=name, className="quiet-button", n_clicks=0) for name, word in _BUTTONS]
     return html.Div(
         [
@@ -66,6 +66,7 @@ def layout(_address: Address) -> html.Div:
 
 def register(app: Dash, library: Library) -> None:
     """Callbacks of this page."""
+    strip.follow_drags(app, Ids.FIGURE, Ids.DRAGGED)
 
     @app.callback(
         Output(Ids.HEAD, "children"),
@@ -84,7 +85,7 @@ def register(app: Dash, library: Library) -> None:
 
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
-        Input(Ids.FIGURE, "relayoutData"),
+        Input(Ids.DRAGGED, "data"),
         Input(Ids.FIGURE, "clickData"),
         *(Input(name, "n_clicks") for name, _ in _BUTTONS),
         State(Shell.SCOPE, "data"),
@@ -97,12 +98,9 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         before, selected = Address.parse(search), shown(library, stored)
         timeline = selected.view.timelines.of(selected.process)
-        after = moved(timeline, before, ctx.triggered_id, dragged if _by_drag() else clicked)
+        event = dragged if ctx.triggered_id == Ids.DRAGGED else clicked
+        after = moved(timeline, before, ctx.triggered_id, event)
         return no_update if after == before else after.search
-
-
-def _by_drag() -> bool:
-    return any(entry["prop_id"].endswith(".relayoutData") for entry in ctx.triggered)
 
 
 def stretch_of(timeline: Timeline, address: Address) -> Stretch:

@@ -159,10 +159,10 @@ def test_graph_legend_links_select_and_release(selected: Shown) -> None:
 @pytest.mark.parametrize(
     ("trigger", "dragged", "typed", "steps"),
     [
-        (Strip.FIGURE, {"xaxis.range[0]": 99.6, "xaxis.range[1]": 200.4}, None, (100, 200)),
-        (Strip.FIGURE, {"xaxis.range[0]": -3.0, "xaxis.range[1]": 4.0}, None, (0, 4)),
-        (Strip.FIGURE, {"xaxis.autorange": True}, None, None),
-        (Strip.FIGURE, {"autosize": True}, None, (1, 2)),
+        (Strip.DRAGGED, {"xaxis.range[0]": 99.6, "xaxis.range[1]": 200.4}, None, (100, 200)),
+        (Strip.DRAGGED, {"xaxis.range[0]": -3.0, "xaxis.range[1]": 4.0}, None, (0, 4)),
+        (Strip.DRAGGED, {"xaxis.autorange": True}, None, None),
+        (Strip.DRAGGED, {"autosize": True}, None, (1, 2)),
         (Strip.RANGE, None, "7-9", (7, 9)),
         (Strip.RANGE, None, "", None),
         (Strip.RANGE, None, "nonsense", (1, 2)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import importlib.util
 import json
 import os
 import subprocess
@@ -183,7 +184,8 @@ def trained(tmp_path: Path, *options: str) -> dict[str, Any]:
 
 
 def test_a_trainer_learns_the_same_with_fewer_shapes(tmp_path: Path) -> None:
-    pytest.importorskip("torch_xla")
+    if importlib.util.find_spec("torch_xla") is None:  # never loaded into the process that runs the tests
+        pytest.skip("needs torch_xla")
     plain, padded = trained(tmp_path), trained(tmp_path, "--buckets")
     assert plain["losses"] == pytest.approx(padded["losses"], rel=2e-4)
     assert len(plain["losses"]) == 7

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
-
-# Loaded before pytester runs pytest in this process: it forgets modules that were first imported there.
-import xla_insight.analysis.gate
-import xla_insight.report.text
-import xla_insight.store.reader
-import xla_insight.store.writer  # noqa: F401
-from tests.synthetic import build_run  # noqa: F401
 
 TESTS = """
 import pytest
@@ -64,10 +58,12 @@ def test_nothing_recorded():
 """
 
 
-def test_budgets(pytester: pytest.Pytester) -> None:
+def test_budgets(pytester: pytest.Pytester, repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytester.makepyfile(TESTS)
+    # In a process of its own: what other tests loaded into this one must not decide what the plugin records.
+    monkeypatch.setenv("PYTHONPATH", str(repository), prepend=os.pathsep)
     options = ("-p", "xla_insight.pytest_plugin", "--strict-markers", "-p", "no:dash", "-p", "no:cacheprovider")
-    result = pytester.runpytest_inprocess(*options, "-rfE")
+    result = pytester.runpytest_subprocess(*options, "-rfE")
     result.assert_outcomes(passed=3, failed=6)
     text = result.stdout.str()
     broken = text.partition("test_broken ___")[2].partition("test_wrong ___")[0]
