@@ -20,11 +20,9 @@ def input_shapes(dump: bytes) -> tuple[Shape, ...] | None:
     try:
         modules = [v for f, v in fields(memoryview(dump)) if f == _MODULE and isinstance(v, memoryview)]
         programs = [v for f, v in fields(modules[0]) if f == _PROGRAM_SHAPE and isinstance(v, memoryview)]
-        shape = message_class("ShapeProto")
-        return tuple(
-            shape_of(shape.FromString(bytes(value)))
-            for field, value in fields(programs[0])
-            if field == _PARAMETER and isinstance(value, memoryview)
-        )
+        written = [bytes(v) for f, v in fields(programs[0]) if f == _PARAMETER and isinstance(v, memoryview)]
+        read = message_class("ShapeProto").FromString
+        shapes = {one: shape_of(read(one)) for one in set(written)}  # most inputs are parameters of a few types
+        return tuple(shapes[one] for one in written)
     except (ValueError, IndexError, DecodeError):
         return None

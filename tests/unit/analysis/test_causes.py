@@ -22,7 +22,7 @@ At = Callable[..., Place]
 
 
 def hlo(graph: str) -> bytes | None:
-    name = graph.removesuffix("-again")
+    name = graph.partition("-")[0]
     return read(f"{name}.hlo.pb") if name in NAMES else None
 
 
@@ -146,5 +146,17 @@ def test_after_enough_graphs_the_inputs_alone_tell(run: Run, monkeypatch: pytest
         ("longer", "base", False),
         ("base-again", "longer", True),
     ]
+    assert "(1 of 2 recompiles compared in full, the others only in what varied there)." in entry.summary
     found = run("base", "longer", "extra-again", uploads=batch)
     assert "input_shape" in found and "control_flow" in found, "other inputs stay the same: compared in full"
+
+
+def test_after_enough_graphs_the_same_instructions_tell(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xla_insight.analysis.recompiles.repeats.ENOUGH", 1)
+    entry = run("longer", "power", "longer-again")["baked_value"]
+    assert [(m.graph, m.against, m.inferred) for m in entry.members] == [
+        ("power", "longer", False),
+        ("longer-again", "power", True),
+    ]
+    assert entry.root["before"] and entry.root["now"] and entry.root["site"]["line"]
+    assert "control_flow" in run("longer", "power", "extra-again"), "other instructions differ: compared in full"

@@ -24,6 +24,8 @@ def slow_compile(context: Context) -> tuple[Finding, ...]:
     """One finding for each place where a large graph was compiled, for the largest of its graphs."""
     largest: dict[object, tuple[int, Explained]] = {}
     for item in context.explained:
+        if item.explanation.repeated:  # as large as the graph it was taken for the like of, which is among the others
+            continue
         signature = context.library.signature(item.compile.graph) if context.library else None
         if signature is None or not item.compile.compile_ns:
             continue

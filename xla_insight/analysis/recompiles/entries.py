@@ -78,7 +78,7 @@ def _entry(members: Sequence[Explained], history: History, tables: RunTables, wa
 def _member(item: Explained) -> Member:
     c = item.compile
     seconds = None if c.compile_ns is None else c.compile_ns / 1e9
-    return Member(c.graph, c.step, c.process, seconds, item.against, item.explanation.by_inputs)
+    return Member(c.graph, c.step, c.process, seconds, item.against, item.explanation.repeated)
 
 
 def root_of(explanation: Explanation, process: int, tables: RunTables) -> dict[str, Any]:

@@ -89,8 +89,8 @@ class Explanation:
     """The place, when it is known from the recording and not from the graph."""
     group: Hashable = None
     details: tuple[tuple[str, Any], ...] = ()
-    by_inputs: bool = False
-    """Told by the types of the inputs alone, as in dozens of graphs of its family that were compared in full."""
+    repeated: bool = False
+    """Told by a short look alone: it differs as dozens of graphs of its family did that were compared in full."""
 
     @property
     def frame(self) -> Frame | None:

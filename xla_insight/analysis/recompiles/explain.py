@@ -19,7 +19,7 @@ from xla_insight.analysis.recompiles.repeats import Repeats
 from xla_insight.analysis.recompiles.rules import explanation_of
 from xla_insight.analysis.tables import RunTables
 from xla_insight.graph.diff import compare
-from xla_insight.graph.model import Graph, Shape
+from xla_insight.graph.model import Graph
 from xla_insight.graph.nearest import RelativeIndex, Signature
 
 RELATED_SHARE = 0.3
@@ -52,7 +52,7 @@ class _Walk:
         self._history = history
         self._library = library
         self._text = tables.ir
-        self._repeats = Repeats()
+        self._repeats = Repeats(library.content)
         self._happenings = Happenings(tables)
         self._executed = executions_of(tables["ran"])
         self._families: dict[FamilyKey, RelativeIndex] = defaultdict(RelativeIndex)
@@ -71,22 +71,12 @@ class _Walk:
         if explanation.note == SAME_COMPUTATION:
             explanation = replace(explanation, note=self._which_layer(compile_.graph, against))
         if against is not None:
-            self._repeats.compared(compile_, explanation, self._inputs(against, compile_.graph))
+            self._repeats.compared(compile_, explanation, against)
         self._remember(compile_, signature)
         return Explained(compile_, explanation, against)
 
     def _short_cut(self, compile_: Compile) -> tuple[str, Explanation] | None:
-        if compile_.seen_before or not self._repeats.is_likely(compile_):
-            return None
-        now = self._library.inputs(compile_.graph)
-        return None if now is None else self._repeats.explained(compile_, now)
-
-    def _inputs(self, before: str, now: str | None) -> tuple[tuple[Shape, ...], tuple[Shape, ...]] | None:
-        graphs = [self._library.prepared(before), self._library.prepared(now)]
-        if graphs[0] is None or graphs[1] is None:
-            return None
-        first, second = (tuple(p.shape for p in found.graph.parameters) for found in graphs if found is not None)
-        return first, second
+        return None if compile_.seen_before or compile_.eager else self._repeats.explained(compile_)
 
     def _which_layer(self, graph: str | None, against: str | None) -> str:
         """Which part of the key moved, when the framework's own text was recorded: it has the hashes of the roots."""

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from xla_insight.errors import GraphFormatError
 from xla_insight.graph.diff import Prepared, prepare
 from xla_insight.graph.hlo_proto import parse_hlo_proto
-from xla_insight.graph.input_shapes import input_shapes
-from xla_insight.graph.model import Shape
 from xla_insight.graph.nearest import Signature, signature
 
 MAX_INSTRUCTIONS = 400_000
@@ -55,10 +53,9 @@ class GraphLibrary:
             known = self._signatures[graph] = signature(prepared.graph)
         return known
 
-    def inputs(self, graph: str | None) -> tuple[Shape, ...] | None:
-        """Types of the inputs of a graph, without parsing the rest of it; None when they are not known."""
-        content = self._hlo(graph) if graph is not None else None
-        return None if content is None else input_shapes(content)
+    def content(self, graph: str) -> bytes | None:
+        """The serialized module of a graph; None when it was not kept."""
+        return self._hlo(graph)
 
     def _load(self, graph: str) -> Prepared | None:
         content = self._hlo(graph)

@@ -62,23 +62,22 @@ def _growth(found: list[Explained], indexes: list[int], sequences: dict[int, lis
     )
     stretch: list[int] = []
     stretches = [stretch]
+    last: Signature | None = None
     for index in named:
         item = found[index]
-        signature = library.signature(item.compile.graph)
-        grows = (
-            signature is not None
-            and item.explanation.cause in _GROWING
-            and runs[item.compile.graph or ""] <= 1
-            and (not stretch or _contains(library.signature(found[stretch[-1]].compile.graph), signature))
-        )
-        if not grows:
+        may_grow = item.explanation.cause in _GROWING and runs[item.compile.graph or ""] <= 1
+        if may_grow and item.explanation.repeated:  # neither proof nor disproof: not compared
+            stretch.append(index)
+            continue
+        signature = library.signature(item.compile.graph) if may_grow else None
+        if signature is None or not (last is None or _contains(last, signature)):
             stretch = []
             stretches.append(stretch)
-            if signature is None or item.explanation.cause not in _GROWING or runs[item.compile.graph or ""] > 1:
-                continue
-        stretch.append(index)
+        last = signature
+        if signature is not None:
+            stretch.append(index)
     for members in stretches:
-        if len(members) >= MIN_GROWTH:
+        if sum(not found[i].explanation.repeated for i in members) >= MIN_GROWTH:
             _relabel_growth(found, members, library)
 
 
@@ -91,7 +90,8 @@ def _contains(smaller: Signature | None, larger: Signature) -> bool:
 
 
 def _relabel_growth(found: list[Explained], members: list[int], library: GraphLibrary) -> None:
-    sizes = [s.instructions for i in members if (s := library.signature(found[i].compile.graph)) is not None]
+    compared = [found[i].compile.graph for i in members if not found[i].explanation.repeated]
+    sizes = [s.instructions for graph in compared if (s := library.signature(graph)) is not None]
     note = f"{sizes[0]} {sizes[-1]}"
     reads = all(found[i].compile.is_read for i in members)
     roots = [found[i].explanation for i in members[1:] if found[i].explanation.frame is not None]
@@ -196,10 +196,11 @@ def _read_sizes(found: list[Explained], indexes: list[int]) -> None:
     places: dict[object, list[int]] = defaultdict(list)
     for index in indexes:
         explanation = found[index].explanation
-        if explanation.cause == "python_shape" and dict(explanation.details).get("reads"):
+        if explanation.cause == "python_shape" and (explanation.repeated or dict(explanation.details).get("reads")):
             places[explanation.frame].append(index)
     for members in places.values():
-        if len(members) >= MIN_FOLLOWING and _follow_reads([dict(found[i].explanation.details) for i in members]):
+        compared = [dict(e.details) for i in members if not (e := found[i].explanation).repeated]
+        if len(compared) >= MIN_FOLLOWING and _follow_reads(compared):
             for index in members:
                 changed = replace(found[index].explanation, cause="data_dependent_shape", note="read")
                 found[index] = replace(found[index], explanation=changed)

@@ -19,7 +19,12 @@ Words = Callable[[Sequence[Explained]], str]
 
 def summary(members: Sequence[Explained]) -> str:
     """One sentence over all ``members``, which have one cause at one place."""
-    return _SUMMARIES[members[0].explanation.cause](members)
+    sentence = _SUMMARIES[members[0].explanation.cause](members)
+    taken = sum(member.explanation.repeated for member in members)
+    if not taken:
+        return sentence
+    compared = f"{numbers.count(len(members) - taken)} of {_times(members)}"
+    return f"{sentence.removesuffix('.')} ({compared} compared in full, the others only in what varied there)."
 
 
 # ---- parts of sentences ----------------------------------------------------------------------------------------------
