@@ -34,8 +34,9 @@ unit: $(INSTALLED)
 browser:
 	@.ci/browser
 
+# The unit tests run once: where users read runs, in an environment without torch (tests/contract/test_wheel.py).
 test: lint browser
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q --ignore=tests/unit
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -50,7 +50,7 @@ def laptop(wheel: Path, repository: Path, tmp_path_factory: pytest.TempPathFacto
     programs = folder / "bin"
     command = [str(programs / "python"), "-m", "pip", "install", "-qq", "-c", str(repository / "constraints.txt")]
     # grpcio-tools: a unit test compiles our schema again and compares.
-    subprocess.run([*command, f"{wheel}[app]", "pytest", "hypothesis", "grpcio-tools"], check=True, timeout=1200)
+    subprocess.run([*command, f"{wheel}[app]", "pytest", "pytest-xdist", "hypothesis", "grpcio-tools"], check=True, timeout=1200)
     return programs
 
 
@@ -83,7 +83,7 @@ def test_the_wheel_says_what_it_is(wheel: Path) -> None:
 
 def test_the_unit_tests_pass_without_torch(laptop: Path, repository: Path, tmp_path: Path) -> None:
     tree = copied(repository, tmp_path, ("tests", "pyproject.toml"))
-    command = [str(laptop / "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/unit"]
+    command = [str(laptop / "python"), "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/unit"]
     done = subprocess.run(command, cwd=tree, env=outside(tmp_path), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-6000:]
     assert "skipped" not in done.stdout.splitlines()[-1]
