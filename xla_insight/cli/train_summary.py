@@ -1,0 +1,37 @@
+"""What is said when a training has ended: its report and its result. Leaves the report to ``report``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from xla_insight.facts import numbers
+
+if TYPE_CHECKING:
+    from xla_insight.cli.train import Outcome
+
+
+def print_reports(outcomes: Sequence[Outcome], stream: TextIO) -> None:
+    """The report of each training, and below it what the training itself gave back."""
+    from xla_insight.analysis import analyze
+    from xla_insight.report.text import print_report
+
+    for outcome in outcomes:
+        print_report(analyze(outcome.run), stream)
+        stream.write("\n")
+        for line in result_lines(outcome):
+            stream.write(f"{line}\n")
+
+
+def result_lines(outcome: Outcome) -> list[str]:
+    """The result of a training in a few lines: steps, loss, where the model lies, what it said."""
+    result = outcome.result
+    lines = []
+    if result.get("interrupted") or outcome.status == 130:
+        lines.append("Interrupted: what was recorded until then is above.")
+    if "steps" in result:
+        loss = result.get("loss")
+        tail = "" if loss is None else f", last loss {numbers.significant(loss)}"
+        lines.append(f"Trained {numbers.plural(result['steps'], 'step')}{tail}.")
+    lines += [str(line) for line in result.get("lines", ())]
+    return lines
