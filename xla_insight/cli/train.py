@@ -52,12 +52,14 @@ class Entry:
 
 WORKLOADS = {
     "mlm": Entry("xla_insight.runner.mlm:MaskedLanguageModel"),
+    "from-scratch": Entry("xla_insight.runner.from_scratch:FromScratch"),
+    "benchmark": Entry("xla_insight.runner.benchmark:Benchmark", "xla_insight.cli.train_summary:print_benchmark"),
 }
 """The workloads, in the order of the help page. Their modules import the standard library only."""
 
 _COMMON = {
     "out": Annotated[
-        str | None, typer.Option(help="Folder or URL to record to; it must not hold anything yet.  [default: runs/NAME]")
+        str | None, typer.Option(help="Folder or URL to record to; it must not hold anything yet (default: runs/NAME).")
     ],
     "level": Annotated[str, typer.Option(help="light, or full: for diagnosis, much slower.")],
     "dry_run": Annotated[bool, typer.Option("--dry-run", help="Print the plan and do nothing.")],

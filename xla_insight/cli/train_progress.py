@@ -5,6 +5,7 @@ Owns the thread that reads the child's live figures. Leaves the figures to ``run
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +43,7 @@ def figures_line(live: dict[str, Any]) -> str:
         counted = numbers.plural(live["compiles"], "compile")
         since = "" if again is None else f", {numbers.count(again)} after the first steps"
         parts += [counted + since, f"{numbers.duration(live['compile_s'])} lost to compiling"]
-    parts.append(f"loss {numbers.significant(loss)}" if isinstance(loss, float | int) and loss == loss else "")
+    parts.append(f"loss {numbers.significant(loss)}" if loss is not None and math.isfinite(loss) else "")
     return " · ".join(filter(None, parts))
 
 

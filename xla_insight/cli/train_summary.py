@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from xla_insight.facts import numbers
 
@@ -35,3 +35,18 @@ def result_lines(outcome: Outcome) -> list[str]:
         lines.append(f"Trained {numbers.plural(result['steps'], 'step')}{tail}.")
     lines += [str(line) for line in result.get("lines", ())]
     return lines
+
+
+def print_benchmark(outcomes: Sequence[Outcome], stream: TextIO) -> None:
+    """The table of training minutes over all trainings."""
+    from xla_insight.analysis import analyze
+    from xla_insight.analysis.benchmark import Training, benchmark_row
+    from xla_insight.report import benchmark_text
+
+    rows = []
+    for outcome in outcomes:
+        facts: Any = outcome.workload
+        full = outcome.result.get("steps_full")
+        training = Training(facts.model, facts.global_batch_size, facts.precision, full)
+        rows.append(benchmark_row(training, analyze(outcome.run)))
+    benchmark_text.print_benchmark(rows, stream)

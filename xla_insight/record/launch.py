@@ -50,8 +50,8 @@ def environment(run: str, level: str, inherited: Mapping[str, str]) -> dict[str,
 def run_command(words: list[str], run: str, level: str, inherited: Mapping[str, str] | None = None) -> int:
     """Run to the end and return the exit status (128 + signal when killed, as a shell does). Raises UsageError.
 
-    ``inherited`` is the environment to start from, by default our own. Signals sent to us are passed on, so that a batch system that knows only our process reaches the training. Ctrl-C at
-    a terminal reaches the child by itself.
+    ``inherited`` is the environment to start from, by default our own. Signals sent to us are passed on, so that a
+    batch system that knows only our process reaches the training. Ctrl-C at a terminal reaches the child by itself.
     """
     command = command_line(words)
     children: list[subprocess.Popen[bytes]] = []

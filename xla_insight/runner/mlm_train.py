@@ -8,84 +8,57 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-from transformers import (
-    AutoConfig,
-    AutoModelForMaskedLM,
-    DataCollatorForLanguageModeling,
-    PreTrainedTokenizerFast,
-    Trainer,
-    TrainerCallback,
-    TrainingArguments,
-    set_seed,
-)
+from transformers import Trainer, set_seed
 
-from xla_insight.runner import child, text
+from xla_insight.errors import TrainingDataError
+from xla_insight.runner import child, text, tokens, training
+from xla_insight.runner.batches import collator_for
 from xla_insight.runner.mlm import MaskedLanguageModel
-from xla_insight.runner.models import BUILT_IN
+from xla_insight.runner.model_building import build_model, load_config, tokenizer_for
 
-SPECIAL = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>", "mask_token": "<mask>"}
-
-
-class Progress(TrainerCallback):
-    """Passes steps on to the progress bar, and ends the training after a step when that is wished."""
-
-    def __init__(self, live: child.Live) -> None:
-        self.live = live
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Training begins: from here on it ends after a step."""
-        self.live.training = True
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A step was traced."""
-        self.live.step(state.global_step, state.max_steps)
-        if self.live.stopping:
-            control.should_training_stop = True
+SEED = 1
 
 
-def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """A Unigram tokenizer."""
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.normalizer = normalizers.NFKC()
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=4000, special_tokens=list(SPECIAL.values()), unk_token="<unk>", show_progress=False
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **SPECIAL)
+def examples(options: MaskedLanguageModel, tokenizer: Any, texts: list[str]) -> list[dict[str, list[int]]]:
+    """The text as chunks of one size, or text by text, cut at the longest size."""
+    fast = tokenizer.backend_tokenizer
+    ids = tokens.encoded(fast, texts)
+    if options.padding == "fixed":
+        rows = tokens.chunks(ids, options.sequence_length, tokenizer.eos_token_id)
+    else:
+        longest = options.padded_sizes()[-1]
+        rows = (document[:longest] for document in ids if document)
+    found = [{"input_ids": row} for row in rows]
+    if not found:
+        raise TrainingDataError(f"there is no text in {text.describe(options.data)}")
+    return found
 
 
 def train(options: MaskedLanguageModel, live: child.Live) -> dict[str, Any]:
-    """Train; returns the result."""
+    """Train one pass over the text, or for ``steps``; returns the result."""
     child.require_device()
-    set_seed(1)
+    set_seed(SEED)
+    config = load_config(options.model)
     live.phase("reading the text")
     texts = list(text.documents(options.data))
-    tokenizer = train_tokenizer(texts)
-    encoded = tokenizer(texts, truncation=True, max_length=options.sequence_length)["input_ids"]
-    config = AutoConfig.for_model(**BUILT_IN[options.model])
+    live.phase("tokenizing")
+    tokenizer = tokenizer_for(options.model, config, texts)
+    data = examples(options, tokenizer, texts)
+    live.phase("building the model")
+    model = build_model(options.model, config, tokenizer, options.padded_sizes()[-1])
+    full = options.epochs * -(-len(data) // options.global_batch_size)
+    steps = options.steps or min(full, options.most_steps or full)
+    arguments = training.trainer_arguments(options, max_steps=steps)
+    rows = arguments.per_device_train_batch_size
     trainer = Trainer(
-        model=AutoModelForMaskedLM.from_config(config),
-        args=TrainingArguments(
-            output_dir=options.save_to,
-            num_train_epochs=1,
-            max_steps=options.steps or -1,
-            per_device_train_batch_size=options.global_batch_size,
-            learning_rate=options.learning_rate,
-            optim="adamw_torch",
-            save_strategy="no",
-            disable_tqdm=True,
-            report_to=[],
-            dataloader_pin_memory=False,
-        ),
-        train_dataset=[{"input_ids": ids} for ids in encoded],
-        data_collator=DataCollatorForLanguageModeling(tokenizer, pad_to_multiple_of=8),
-        callbacks=[Progress(live)],
+        model=model,
+        args=arguments,
+        train_dataset=data,
+        processing_class=tokenizer,
+        data_collator=collator_for(tokenizer, options.padding, options.padded_sizes(), rows),
     )
-    done = trainer.train()
-    return {"steps": done.global_step, "loss": done.training_loss}
+    result = training.train(trainer, live, options.resume)
+    return {**result, "examples": len(data), "steps_full": full}
 
 
 if __name__ == "__main__":

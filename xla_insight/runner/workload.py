@@ -1,14 +1,15 @@
 """What a training workload is to the command line: options, a check, a plan, and the module that trains.
 
-A workload is a frozen dataclass derived from `Workload`, in a module that imports the standard library only. Its fields,
-made with `option`, are its options on the command line; its docstring is its help. The training itself stands in another
-module, named by ``module``, which is run in a recorded child process as ``python -m MODULE OPTIONS`` and ends in::
+A workload is a frozen dataclass derived from `Workload`, in a module that imports the standard library only. Its
+fields, made with `option`, are its options on the command line; its docstring is its help. The training itself stands
+in another module, named by ``module``, run in a recorded child process as ``python -m MODULE OPTIONS``; it ends in::
 
     if __name__ == "__main__":
         sys.exit(child.run(MyWorkload, train))
 
-with ``train(options, live) -> dict``: see ``child``. So recording begins before the runtime does. A new workload is added
-to the table in ``cli/train.py``. Leaves recording to ``record``, conclusions to ``analysis`` and wording to ``report``.
+with ``train(options, live) -> dict``: see ``child``. So recording begins before the runtime does. A new workload is
+added to the table in ``cli/train.py``. Leaves recording to ``record``, conclusions to ``analysis``, wording to
+``report``.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Plan:
 class Workload:
     """Base of all workloads. Options that every workload has are fields here."""
 
-    save_to: str = option("", "Folder for checkpoints and the model.  [default: beside the run, RUN-files]")
+    save_to: str = option("", "Folder for checkpoints and the model (default: beside the run, RUN-files).")
 
     name: ClassVar[str]
     module: ClassVar[str]
@@ -95,10 +96,11 @@ class Workload:
     def from_json(cls, text: str) -> Self:
         """The workload of `to_json`. Raises UsageError for what is no such text."""
         try:
-            values = json.loads(text)
+            values: dict[str, Any] = json.loads(text)
             hints = get_type_hints(cls)
             several = {name for name in values if get_origin(hints.get(name)) is tuple}
-            return cls(**{name: tuple(value) if name in several else value for name, value in values.items()})
+            known: dict[str, Any] = {key: tuple(value) if key in several else value for key, value in values.items()}
+            return cls(**known)
         except (TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"no options of the workload {cls.name}: {text[:200]!r}") from error
 
