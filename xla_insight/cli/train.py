@@ -30,7 +30,10 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One finished training of a workload: where it was recorded, how it ended, and what the training gave back."""
+    """One finished training of a workload: where it was recorded, how it ended, and what the training gave back.
+
+    A workload without parts has one outcome, whose ``run`` is empty.
+    """
 
     name: str
     workload: Workload
@@ -54,6 +57,7 @@ WORKLOADS = {
     "mlm": Entry("xla_insight.runner.mlm:MaskedLanguageModel"),
     "from-scratch": Entry("xla_insight.runner.from_scratch:FromScratch"),
     "benchmark": Entry("xla_insight.runner.benchmark:Benchmark", "xla_insight.cli.train_summary:print_benchmark"),
+    "kernels": Entry("xla_insight.runner.kernels:Kernels", "xla_insight.cli.train_summary:print_custom_calls"),
 }
 """The workloads, in the order of the help page. Their modules import the standard library only."""
 
@@ -113,6 +117,9 @@ def train(workload: Workload, entry: Entry, out: str | None, level: str, dry_run
     if missing:
         names = ", ".join(missing)
         raise MissingDependencyError(f'{workload.name} needs {names}: pip install "xla-insight[all]"')
+    if not workload.parts():
+        _summarize(entry, [Outcome("", workload, "", 0, {})])
+        return 0
     outcomes = _train_parts(workload, _place(workload, out), level)
     recorded = [outcome for outcome in outcomes if is_taken(outcome.run)]
     status = max((outcome.status for outcome in outcomes), default=0)
@@ -165,9 +172,12 @@ def _summarize(entry: Entry, outcomes: Sequence[Outcome]) -> None:
         try:
             summary(outcomes, stream)
         except InsightError as error:
+            if not outcomes[0].run:
+                raise
             stream.write(f"No summary: {error}\n")
         for outcome in outcomes:
-            stream.write(f"Again: xla-insight report {shlex.quote(outcome.run)}\n")
+            if outcome.run:
+                stream.write(f"Again: xla-insight report {shlex.quote(outcome.run)}\n")
 
 
 def _print_plan(plan: Plan, stream: TextIO) -> None:

@@ -50,3 +50,22 @@ def print_benchmark(outcomes: Sequence[Outcome], stream: TextIO) -> None:
         training = Training(facts.model, facts.global_batch_size, facts.precision, full)
         rows.append(benchmark_row(training, analyze(outcome.run)))
     benchmark_text.print_benchmark(rows, stream)
+
+
+def print_custom_calls(outcomes: Sequence[Outcome], stream: TextIO) -> None:
+    """The custom calls of the training's graphs and its result, or those of the files that were named instead."""
+    from xla_insight.analysis.custom_calls import custom_calls, custom_calls_of_file
+    from xla_insight.report import custom_calls_text
+    from xla_insight.store.reader import open_run
+
+    for outcome in outcomes:
+        if not outcome.run:
+            files: tuple[str, ...] = getattr(outcome.workload, "hlo", ())
+            listed = tuple(custom_calls_of_file(file) for file in files)
+            graphs, looked_at = tuple(calls for calls in listed if calls.calls), len(listed)
+        else:
+            with open_run(outcome.run) as run:
+                graphs, looked_at = custom_calls(run)
+        custom_calls_text.print_custom_calls(graphs, looked_at, stream)
+        for line in result_lines(outcome):
+            stream.write(f"{line}\n")

@@ -20,8 +20,9 @@ from xla_insight.runner.workload import EXCHANGE_VARIABLE, LIVE_FILE, RESULT_FIL
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as a shell gives it."""
-WARM_UP_STEPS = 2
-"""Steps in which every run compiles: optimizer state comes into being in the first."""
+WARM_UP_STEPS = 3
+"""Steps after which nothing new should compile: the first makes optimizer state, the second has it as input, and the
+Trainer cuts the graph of a step only when it fetches the batch of the next."""
 _WRITE_INTERVAL_S = 0.25
 
 Options = TypeVar("Options", bound=Workload)
@@ -35,7 +36,8 @@ class Live:
         self._written_s = 0.0
         self._figures: dict[str, Any] = {}
         self._warm_up_compiles: int | None = None
-        self._first: tuple[int, float] | None = None
+        self._first: int | None = None
+        self._warm: tuple[int, float] | None = None
         self.training = False
         self.stopping = False
 
@@ -45,9 +47,10 @@ class Live:
 
     def step(self, number: int, total: int | None, loss: float | None = None) -> None:
         """Step ``number`` (from 1; after a resume the first is higher) of ``total`` has ended."""
-        first = self._first = self._first or (number - 1, time.monotonic())
-        if self._warm_up_compiles is None and number - first[0] >= WARM_UP_STEPS:
-            self._warm_up_compiles = compiled()[0]
+        if self._first is None:
+            self._first = number
+        if self._warm is None and number - self._first + 1 >= WARM_UP_STEPS:
+            self._warm, self._warm_up_compiles = (number, time.monotonic()), compiled()[0]
         self._figures.update({"step": number, "total": total})
         if loss is not None:
             self._figures["loss"] = loss
@@ -55,8 +58,9 @@ class Live:
             return
         count, seconds = compiled()
         again = None if self._warm_up_compiles is None else count - self._warm_up_compiles
-        elapsed_s = time.monotonic() - first[1]
-        rate = (number - first[0]) / elapsed_s if elapsed_s > 0 else None
+        rate = None
+        if self._warm is not None and number > self._warm[0]:
+            rate = (number - self._warm[0]) / max(1e-9, time.monotonic() - self._warm[1])
         self._write({"phase": "", "compiles": count, "recompiles": again, "compile_s": seconds, "steps_per_s": rate})
 
     def result(self, facts: dict[str, Any]) -> None:

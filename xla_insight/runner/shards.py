@@ -69,7 +69,8 @@ def read_index(place: str) -> Index:
             raise TrainingDataError(f"no shards at {place}: there is no {INDEX}") from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise TrainingDataError(f"the index of the shards, {place}/{INDEX}, cannot be read: {error}") from error
-    if index.format not in ("tfrecord", "parquet", "arrow") or index.size < 1 or index.chunks < 1:
+    plain_names = all(name and "/" not in name and "\\" not in name for name in index.files)
+    if index.format not in ("tfrecord", "parquet", "arrow") or index.size < 1 or index.chunks < 1 or not plain_names:
         raise TrainingDataError(f"the index of the shards, {place}/{INDEX}, describes no shards")
     return index
 

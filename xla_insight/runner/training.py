@@ -17,11 +17,14 @@ from torch_xla import runtime
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import get_last_checkpoint
+from transformers.utils.logging import disable_progress_bar
 
 from xla_insight.errors import TrainingDataError, UsageError
 from xla_insight.runner.child import Live
 
 LOGGING_STEPS = 20
+
+disable_progress_bar()  # of saving and loading: the steps have one already
 
 
 class Progress(TrainerCallback):  # type: ignore[misc]
