@@ -61,7 +61,7 @@ class MaskedLanguageModel(Workload):
             sizes = sorted({int(word) for word in self.buckets.split(",") if word.strip()})
         except ValueError:
             sizes = [0]
-        if sizes and sizes[0] < SHORTEST_SEQUENCE:
+        if self.buckets and (not sizes or sizes[0] < SHORTEST_SEQUENCE):
             raise UsageError(f"--buckets takes sizes from {SHORTEST_SEQUENCE} on, as 48,96,128, not {self.buckets!r}")
         return sizes
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, get_origin, get_type_hints
 
 from xla_insight.errors import UsageError
-from xla_insight.record import launch
 
 EXCHANGE_VARIABLE = "XLA_INSIGHT_TRAIN_EXCHANGE"
 """Folder in which the child leaves its live figures and its result; set for it by `launch_recorded`."""
@@ -107,6 +106,8 @@ class Workload:
 
 def launch_recorded(workload: Workload, run: str, level: str, exchange: Path) -> int:
     """Train in a child process that is recorded to ``run``; returns its exit status. Raises UsageError."""
+    from xla_insight.record import launch  # loads numpy and pyarrow, which a page of help does without
+
     variables = {**os.environ, **workload.variables(), EXCHANGE_VARIABLE: str(exchange)}
     return launch.run_command(workload.command(), run, level, variables)
 
