@@ -26,7 +26,9 @@ SMALL = ("--global-batch-size", "4", "--sequence-length", "32")
 STEPS = 5
 MODEL: dict[str, Any] = {
     "hidden_size": 64,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 1,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
     "num_attention_heads": 2,
     "intermediate_size": 128,
     "vocab_size": 400,
