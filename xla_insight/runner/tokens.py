@@ -42,6 +42,8 @@ def train_unigram(texts: Iterable[str], vocabulary: int) -> Tokenizer:
         tokenizer.train_from_iterator(texts, trainer)
     except Exception as error:  # the library raises plain Exceptions: too little text, a vocabulary too small
         raise TrainingDataError(f"no tokenizer of {vocabulary} pieces can be trained on this text: {error}") from error
+    if tokenizer.get_vocab_size() <= len(special):
+        raise TrainingDataError("no tokenizer can be trained: there is no text")
     return tokenizer
 
 
