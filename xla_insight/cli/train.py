@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import Field, dataclass, fields, replace
 from importlib import import_module
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO, get_args, get_origin, get_type_hints
 
@@ -138,7 +139,7 @@ def _train_parts(workload: Workload, run: str, level: str) -> list[Outcome]:
     outcomes: list[Outcome] = []
     save_to = workload.save_to or _default_folder(workload, run)
     for name, part in workload.parts():
-        place, folder = (f"{run}/{name}", str(Path(save_to) / name)) if name else (run, save_to)
+        place, folder = _part_place(run, name), str(Path(save_to) / name)
         ready = replace(part, save_to=folder)
         print(f"Training {workload.name}{f' ({name})' if name else ''}, recorded to {place}", flush=True)
         with tempfile.TemporaryDirectory(prefix="xla-insight-train-") as exchange:
@@ -152,13 +153,23 @@ def _train_parts(workload: Workload, run: str, level: str) -> list[Outcome]:
 
 
 def _place(workload: Workload, out: str | None) -> str:
-    if out is None:
-        return free_place(f"runs/{workload.name}")
-    if not out.strip() or out.startswith("memory:"):
+    """Where to record to: a place at which every part finds its own free."""
+    if out is not None and (not out.strip() or out.startswith("memory:")):
         raise UsageError(f"cannot record to {out!r}: give a folder, or the URL of a place that outlives this command")
-    if is_taken(out):
-        raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out")
-    return out.rstrip("/")
+    wanted = f"runs/{workload.name}" if out is None else out.rstrip("/")
+    names = [name for name, _ in workload.parts()]
+    for place in chain([wanted], (f"{wanted}-{number}" for number in count(2))):
+        taken = [part for part in (_part_place(place, name) for name in names) if is_taken(part)]
+        if not taken:
+            return place
+        if out is not None:
+            raise RunExistsError(f"{taken[0]} already holds something; nothing is overwritten: choose another --out")
+    raise AssertionError("numbers do not end")
+
+
+def _part_place(run: str, name: str) -> str:
+    """Where a part records to: beside the others, so that a dashboard over the folder lists it."""
+    return f"{run}-{name}" if name else run
 
 
 def _default_folder(workload: Workload, run: str) -> str:

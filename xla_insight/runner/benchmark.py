@@ -64,7 +64,7 @@ class Benchmark(Workload):
         rows = (
             ("model", self.model),
             ("data", text.describe(self.data)),
-            ("trainings", ", then ".join(f"{name} to RUN/{name}" for name, _ in self.parts())),
+            ("trainings", ", then ".join(f"{name} to RUN-{name}" for name, _ in self.parts())),
             ("full training", f"{self.epochs} x the text in chunks of {self.sequence_length}"),
             ("measured", f"{self.steps} steps each; the rest is extrapolated from the steps after the warm-up"),
             ("padded sizes", f"{self.global_batch_size} x {self.sequence_length}"),

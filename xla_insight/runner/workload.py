@@ -69,7 +69,7 @@ class Workload:
     def parts(self) -> tuple[tuple[str, Workload], ...]:
         """The trainings this workload consists of, as (name, workload); one without a name is recorded to RUN itself.
 
-        Several are recorded one after the other to RUN/NAME, and saved to SAVE_TO/NAME.
+        Several are recorded one after the other to RUN-NAME, and saved to SAVE_TO/NAME.
         """
         return (("", self),)
 

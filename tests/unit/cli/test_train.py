@@ -111,7 +111,10 @@ def test_a_benchmark_ends_in_its_table(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["train", "benchmark", "--steps", "30"]) == 0
     text = capsys.readouterr().out
-    assert [item["run"] for item in launched] == ["runs/benchmark/fp32", "runs/benchmark/bf16"]
+    assert [item["run"] for item in launched] == ["runs/benchmark-fp32", "runs/benchmark-bf16"]
+    assert cli.main(["train", "benchmark", "--precision", "bf16"]) == 0
+    assert launched[-1]["run"] == "runs/benchmark-2-bf16"
+    assert launched[-1]["workload"].save_to == "runs/benchmark-2-files/bf16"
     assert "* fp32: extrapolated from 30 steps of 300." in text and "A step in BF16 takes 1 times" in text
 
 
