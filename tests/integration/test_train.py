@@ -237,6 +237,13 @@ def test_from_scratch_ends_in_a_working_fill_mask(files: Files, tmp_path: Path, 
     assert (index.format, index.size, len(index.files) > 1) == ("tfrecord", 32, True)
     assert sum(1 for _ in shards.shuffled(str(tmp_path / "saved" / "shards"), index, 1, 50)) == index.chunks
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(os.listdir(tmp_path / "saved"))
+    for name in index.files:
+        whole = (tmp_path / "saved" / "shards" / name).read_bytes()
+        (tmp_path / "saved" / "shards" / name).write_bytes(whole[: len(whole) // 400])
+    again = ("--out", tmp_path / "torn", "--save-to", tmp_path / "saved", "--use-shards")
+    done = command_line("train", "from-scratch", *words, *again)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+    assert re.search(r"chunks-0000\d\.tfrecord, record 1: the file ends in the middle of a record", done.stderr)
 
 
 def test_custom_calls_are_listed(tmp_path: Path, command_line: CommandLine) -> None:

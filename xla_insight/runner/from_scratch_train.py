@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch.utils.data
-from transformers import Trainer, pipeline, set_seed
+from transformers import Trainer, TrainerCallback, pipeline, set_seed
 
 from xla_insight.errors import TrainingDataError
 from xla_insight.runner import child, shards, text, tokens, training
@@ -25,21 +25,41 @@ _WORDS_OF_PROMPT = 12
 
 
 class ShardStream(torch.utils.data.IterableDataset):  # type: ignore[misc]
-    """The chunks of all shards in random order, another one in each epoch; as many in memory as the buffer holds."""
+    """The chunks of all shards in random order, another one in each epoch; as many in memory as the buffer holds.
+
+    Batches are made in a thread of the device loader, where an exception is printed and lost. So damage ends the stream
+    and is kept in ``damage``.
+    """
 
     def __init__(self, place: str, index: shards.Index, buffer: int) -> None:
         self.place = place
         self.index = index
         self.buffer = buffer
         self.epoch = 0
+        self.damage: TrainingDataError | None = None
 
     def __iter__(self) -> Iterator[dict[str, list[int]]]:
-        for ids in shards.shuffled(self.place, self.index, SEED + self.epoch, self.buffer):
-            yield {"input_ids": ids}
+        try:
+            for ids in shards.shuffled(self.place, self.index, SEED + self.epoch, self.buffer):
+                yield {"input_ids": ids}
+        except TrainingDataError as error:
+            self.damage = error
 
     def set_epoch(self, epoch: int) -> None:
         """The Trainer says which epoch comes next."""
         self.epoch = epoch
+
+
+class EndAtDamage(TrainerCallback):  # type: ignore[misc]
+    """Ends the training once the stream has ended early."""
+
+    def __init__(self, stream: ShardStream) -> None:
+        self.stream = stream
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The batches of the stream are used up, for one reason or another."""
+        if self.stream.damage is not None:
+            control.should_training_stop = True
 
 
 def prepare(options: FromScratch, live: child.Live) -> tuple[Any, shards.Index]:
@@ -87,14 +107,18 @@ def train(options: FromScratch, live: child.Live) -> dict[str, Any]:
     steps = options.steps or -(-index.chunks // options.global_batch_size)
     arguments = training.trainer_arguments(options, max_steps=steps, accelerator_config={"dispatch_batches": False})
     rows = arguments.per_device_train_batch_size
+    stream = ShardStream(options.shard_place, index, options.shuffle_buffer)
     trainer = Trainer(
         model=build_model(options.model, config, tokenizer, options.sequence_length),
         args=arguments,
-        train_dataset=ShardStream(options.shard_place, index, options.shuffle_buffer),
+        train_dataset=stream,
         processing_class=tokenizer,
         data_collator=collator_for(tokenizer, "fixed", [options.sequence_length], rows),
+        callbacks=[EndAtDamage(stream)],
     )
     result = training.train(trainer, live, options.resume)
+    if stream.damage is not None:
+        raise stream.damage
     live.phase("saving the model")
     trainer.save_model(options.save_to)
     live.phase("filling in a mask")
