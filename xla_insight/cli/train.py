@@ -124,8 +124,9 @@ def train(workload: Workload, entry: Entry, out: str | None, level: str, dry_run
     outcomes = _train_parts(workload, _place(workload, out), level)
     recorded = [outcome for outcome in outcomes if is_taken(outcome.run)]
     status = max((outcome.status for outcome in outcomes), default=0)
-    if status not in (0, INTERRUPTED):
-        print(f"xla-insight: the training ended early, with status {status}", file=sys.stderr)
+    if status not in (0, INTERRUPTED, InsightError.exit_code):  # of a user's error the child has said its one line
+        kept = "".join(f"; see: xla-insight report {shlex.quote(outcome.run)}" for outcome in recorded[-1:])
+        print(f"xla-insight: the training ended early, with status {status}{kept}", file=sys.stderr)
     if recorded and status in (0, INTERRUPTED):
         _summarize(entry, recorded)
     return status

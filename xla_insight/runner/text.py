@@ -6,6 +6,7 @@ Owns finding and reading documents, in order and one at a time. Leaves tokens to
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -90,6 +91,7 @@ def _rows_of(source: str) -> Iterator[str]:
     except ImportError as error:
         raise MissingDependencyError(f"to read {source}, install datasets: pip install datasets") from error
     path = _path(source)
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it warns of each retry; the failure is said once
     try:
         datasets.disable_progress_bars()
         if any((path / name).exists() for name in _SAVED_DATA_SET):

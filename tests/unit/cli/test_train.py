@@ -124,7 +124,8 @@ def test_a_failed_part_ends_the_rest(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["train", "benchmark", "--epochs", "9"]) == 1
     assert len(launched) == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "xla-insight: the training ended early, with status 1"
+    said = "xla-insight: the training ended early, with status 1; see: xla-insight report runs/benchmark-fp32"
+    assert capsys.readouterr().err.splitlines()[-1] == said
 
 
 def test_what_is_missing_is_named(capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
