@@ -17,6 +17,8 @@ from xla_insight.runner.workload import LIVE_FILE, read_exchange
 
 BAR_INTERVAL_S = 0.25
 LINE_INTERVAL_S = 15.0
+WIDE = 110
+"""Columns of a terminal from which on there is room for a bar beside the figures."""
 
 
 @contextmanager
@@ -34,15 +36,15 @@ def progress(exchange: Path, stream: TextIO) -> Iterator[None]:
 
 
 def figures_line(live: dict[str, Any]) -> str:
-    """The live figures in words: steps a second, compiles, recompiles after the warm-up, seconds lost, loss."""
+    """The live figures in words: steps a second, recompiles (compiles, until the warm-up is over), seconds, loss."""
     if live.get("phase"):
         return str(live["phase"])
     rate, again, loss = live.get("steps_per_s"), live.get("recompiles"), live.get("loss")
     parts = [f"{numbers.significant(rate)} steps/s" if rate else ""]
     if "compiles" in live:
         counted = numbers.plural(live["compiles"], "compile")
-        since = "" if again is None else f", {numbers.count(again)} after the first steps"
-        parts += [counted + since, f"{numbers.duration(live['compile_s'])} lost to compiling"]
+        parts.append(counted if again is None else numbers.plural(again, "recompile"))
+        parts.append(f"{numbers.duration(live['compile_s'])} compiling")
     parts.append(f"loss {numbers.significant(loss)}" if loss is not None and math.isfinite(loss) else "")
     return " · ".join(filter(None, parts))
 
@@ -61,16 +63,15 @@ def _lines(exchange: Path, stream: TextIO, over: threading.Event) -> None:
 
 def _bar(exchange: Path, stream: TextIO, over: threading.Event) -> None:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn
+    from rich.progress import TextColumn, TimeRemainingColumn
 
-    columns = (
-        SpinnerColumn(),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(compact=True),
-        TextColumn("{task.description}", markup=False),
-    )
-    bar = Progress(*columns, console=Console(file=stream), redirect_stdout=False, redirect_stderr=False)
+    console = Console(file=stream)
+    figures = TextColumn("{task.description}", markup=False)
+    columns: list[ProgressColumn] = [SpinnerColumn(), MofNCompleteColumn(), figures]
+    if console.width >= WIDE:  # else the figures need the whole line
+        columns[1:1] = [BarColumn(bar_width=24), TimeRemainingColumn(compact=True)]
+    bar = Progress(*columns, console=console, redirect_stdout=False, redirect_stderr=False)
     with bar:
         task = bar.add_task("starting", total=None)
         while not over.wait(BAR_INTERVAL_S):

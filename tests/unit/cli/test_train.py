@@ -140,10 +140,10 @@ def test_what_is_missing_is_named(capsys: Output, tmp_path: Path, monkeypatch: p
     [
         ({}, ""),
         ({"phase": "tokenizing"}, "tokenizing"),
-        ({"phase": "", "compiles": 1, "compile_s": 2.0}, "1 compile · 2 s lost to compiling"),
+        ({"phase": "", "compiles": 1, "compile_s": 2.0}, "1 compile · 2 s compiling"),
         (
             {"compiles": 7, "recompiles": 4, "compile_s": 0.5, "steps_per_s": 3.14159, "loss": 2.5},
-            "3.14 steps/s · 7 compiles, 4 after the first steps · 500 ms lost to compiling · loss 2.5",
+            "3.14 steps/s · 4 recompiles · 500 ms compiling · loss 2.5",
         ),
         ({"loss": float("nan")}, ""),
     ],
