@@ -63,8 +63,15 @@ def _lines(exchange: Path, stream: TextIO, over: threading.Event) -> None:
 
 def _bar(exchange: Path, stream: TextIO, over: threading.Event) -> None:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn
-    from rich.progress import TextColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     console = Console(file=stream)
     figures = TextColumn("{task.description}", markup=False)
