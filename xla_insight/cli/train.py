@@ -6,6 +6,7 @@ record to, the launch, the summary. Leaves training to ``runner`` and the progre
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import shlex
 import sys
@@ -148,6 +149,10 @@ def _train_parts(workload: Workload, run: str, level: str) -> list[Outcome]:
                 status = launch_recorded(ready, place, level, Path(exchange))
             result = read_exchange(Path(exchange), RESULT_FILE)
         outcomes.append(Outcome(name, ready, place, status, result))
+        if not workload.save_to:  # the Trainer makes its folder also when it saves nothing
+            for empty in (folder, save_to):
+                with contextlib.suppress(OSError):
+                    Path(empty).rmdir()
         if status != 0:
             break
     return outcomes

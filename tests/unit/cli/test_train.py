@@ -81,6 +81,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     def launch(workload: contract.Workload, run: str, level: str, exchange: Path) -> int:
         found.append({"workload": workload, "run": run, "level": level})
         build_run(Path(run), steps=30, pattern="A")
+        Path(workload.save_to).mkdir(parents=True)
         contract.write_exchange(exchange, contract.RESULT_FILE, {"steps": 30, "loss": 1.5, "steps_full": 300})
         return int(getattr(workload, "epochs", 0) == 9)
 
@@ -97,6 +98,7 @@ def test_it_trains_and_reports(
     text = capsys.readouterr().out
     assert (launched[0]["run"], launched[0]["level"]) == ("runs/mlm", "full")
     assert launched[0]["workload"] == MaskedLanguageModel(steps=30, save_to="runs/mlm-files")
+    assert not Path("runs/mlm-files").exists(), "nothing was saved, so no empty folder stays"
     assert "Trained 30 steps, last loss 1.5." in text and "Again: xla-insight report runs/mlm" in text
     assert cli.main(["train", "mlm"]) == 0
     assert launched[1]["run"] == "runs/mlm-2"
