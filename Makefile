@@ -6,7 +6,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test lint unit install browser clean
+.PHONY: demo test lint unit install browser tensorflow clean
 
 install: $(INSTALLED)
 
@@ -34,9 +34,12 @@ unit: $(INSTALLED)
 browser:
 	@.ci/browser
 
+tensorflow: $(INSTALLED)
+	@.ci/tensorflow
+
 # The unit tests run once: where users read runs, in an environment without torch (tests/contract/test_wheel.py).
-test: lint browser
+test: lint browser tensorflow
 	$(BIN)/pytest -q --ignore=tests/unit
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf .venv .venv-tensorflow build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

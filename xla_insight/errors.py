@@ -49,3 +49,7 @@ class CheckFailedError(InsightError):
     """A budget was broken (exit code 1: the input was fine, the answer is no)."""
 
     exit_code = 1
+
+
+class TrainingDataError(InsightError):
+    """Text, a shard or a checkpoint that a training needs cannot be read."""

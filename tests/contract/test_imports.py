@@ -29,6 +29,10 @@ def loaded_by(statement: str) -> set[str]:
         ("import xla_insight as xi; xi.profile; xi.prepare", FRAMEWORKS | DRAWING | {"pandas"}),
         ("import xla_insight.record.session, xla_insight.store.writer", FRAMEWORKS | DRAWING | {"pandas", "duckdb"}),
         ("import xla_insight.runner.demo", FRAMEWORKS | DRAWING | {"pandas"}),
+        (
+            "import xla_insight.runner.mlm, xla_insight.runner.from_scratch, xla_insight.runner.benchmark",
+            FRAMEWORKS | DRAWING | TABLES | {"typer", "numpy"},
+        ),
         ("import xla_insight as xi; xi.open_run; xi.analyze", FRAMEWORKS | DRAWING),
         ("import xla_insight.report.text, xla_insight.report.json", FRAMEWORKS | {"dash", "plotly"}),
         ("import xla_insight_app.server", FRAMEWORKS),

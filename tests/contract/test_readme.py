@@ -65,3 +65,15 @@ def test_the_commands_of_a_group_exist(readme: str) -> None:
     for name, words in shown:
         known = {option for parameter in group[name].params for option in parameter.opts}
         assert {word for word in words.split() if word.startswith("--")} <= known
+
+
+def test_workloads_and_their_options_exist(readme: str) -> None:
+    group = typer.main.get_command(build_app()).commands["train"].commands  # type: ignore[attr-defined]
+    shown = re.findall(r"xla-insight train ([a-z-]+)([^`#\n]*)", readme)
+    assert {name for name, _ in shown} >= {"mlm", "from-scratch", "benchmark", "kernels"}
+    for name, words in shown:
+        known = {option for parameter in group[name].params for option in parameter.opts}
+        assert {word for word in words.split() if word.startswith("--")} <= known
+    everywhere = {option for command in group.values() for parameter in command.params for option in parameter.opts}
+    table = readme.partition("| step of the guides")[2].partition("## ")[0]
+    assert set(re.findall(r"--[a-z][a-z-]+", table)) <= everywhere

@@ -18,7 +18,7 @@ import typer
 
 from xla_insight.errors import InsightError
 
-VERBS = ("run", "report", "explain", "shapes", "app", "export", "compare", "check", "cache", "sql", "demo")
+VERBS = ("run", "report", "explain", "shapes", "app", "export", "compare", "check", "cache", "sql", "train", "demo")
 """Modules of this package that add a command, in the order of the help page."""
 
 

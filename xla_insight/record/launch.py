@@ -47,11 +47,11 @@ def environment(run: str, level: str, inherited: Mapping[str, str]) -> dict[str,
     }
 
 
-def run_command(words: list[str], run: str, level: str) -> int:
+def run_command(words: list[str], run: str, level: str, inherited: Mapping[str, str] | None = None) -> int:
     """Run to the end and return the exit status (128 + signal when killed, as a shell does). Raises UsageError.
 
-    Signals sent to us are passed on, so that a batch system that knows only our process reaches the training. Ctrl-C at
-    a terminal reaches the child by itself.
+    ``inherited`` is the environment to start from, by default our own. Signals sent to us are passed on, so that a
+    batch system that knows only our process reaches the training. Ctrl-C at a terminal reaches the child by itself.
     """
     command = command_line(words)
     children: list[subprocess.Popen[bytes]] = []
@@ -63,7 +63,7 @@ def run_command(words: list[str], run: str, level: str) -> int:
     previous = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
         try:
-            children.append(subprocess.Popen(command, env=environment(run, level, os.environ)))
+            children.append(subprocess.Popen(command, env=environment(run, level, inherited or os.environ)))
         except OSError as error:
             raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from error
         status = children[0].wait()

@@ -1,0 +1,39 @@
+"""Models that are built in: published configurations by name, with random weights and without a download.
+
+Standard library only, so that the command line can name them. Leaves building a model to ``model_building``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TINY: dict[str, Any] = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 256,
+}
+_ROBERTA: dict[str, Any] = {
+    "model_type": "roberta",
+    "max_position_embeddings": 514,
+    "type_vocab_size": 1,
+    "layer_norm_eps": 1e-5,
+    "bos_token_id": 0,
+    "pad_token_id": 1,
+    "eos_token_id": 2,
+}
+
+BUILT_IN: dict[str, dict[str, Any]] = {
+    "bert-tiny": {"model_type": "bert", **_TINY, "vocab_size": 4000},
+    "roberta-tiny": {**_ROBERTA, **_TINY, "vocab_size": 4000},
+    "bert-large-uncased": {
+        "model_type": "bert",
+        "vocab_size": 30522,
+        "hidden_size": 1024,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 16,
+        "intermediate_size": 4096,
+    },
+    "roberta-base": {**_ROBERTA, "vocab_size": 50265},
+}
+"""Configurations of transformers by name; what is left out has the default of its ``model_type``."""
