@@ -39,6 +39,10 @@ class ThreadSpans:
     """Syncs and reads, in which an execution may block the thread."""
     executions: Spans = NO_SPANS
     """From dispatch to ready; empty when the device was not observed."""
+    measured: Spans = NO_SPANS
+    """Stretches (a `union`) in which the device was measured: there ``busy`` counts, and not the executions."""
+    busy: Spans = NO_SPANS
+    """When it was busy in them."""
 
     def all(self) -> tuple[Spans, ...]:
         """Every set whose edges matter to the account."""
@@ -53,6 +57,8 @@ class ThreadSpans:
             self.gc,
             self.outside,
             self.executions,
+            self.measured,
+            self.busy,
         )
 
 
@@ -88,6 +94,8 @@ def segments(windows: Spans, spans: ThreadSpans) -> Segments:
     edges = [edge for part in (windows, blocked, *spans.all()) for edge in part]
     axis = Axis(int(windows.starts.min()), int(windows.ends.max()), edges)
     busy = axis.covered(spans.executions)
+    if len(spans.measured.starts):
+        busy = np.where(axis.covered(spans.measured), axis.covered(spans.busy), busy)
     states = _states(axis, spans, blocked, busy)
     return Segments(axis.starts, axis.lengths, states, busy if len(spans.executions.starts) else None)
 
