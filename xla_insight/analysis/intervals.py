@@ -53,6 +53,32 @@ def union(spans: Spans) -> Spans:
     return Spans(starts[first], reach[last])
 
 
+def refined(spans: Spans, known: Spans, busy: Spans) -> tuple[Nanoseconds, Nanoseconds, NDArray[np.int64]]:
+    """The instants of ``spans`` that are not in ``known``, or else in ``busy``, as starts, ends and the number of the
+    span that each piece comes from. All three are disjoint and in order of time; few of ``known`` are expected."""
+    first = np.searchsorted(known.ends, spans.starts, side="right")
+    last = np.searchsorted(known.starts, spans.ends, side="left")
+    touched = np.flatnonzero(first < last)
+    whole = np.flatnonzero(first >= last)
+    pieces: list[tuple[int, int, int]] = []
+    for index in touched.tolist():
+        at, end = int(spans.starts[index]), int(spans.ends[index])
+        for number in range(int(first[index]), int(last[index])):
+            begin, stop = max(at, int(known.starts[number])), min(end, int(known.ends[number]))
+            pieces.append((at, begin, index))
+            inner = slice(
+                np.searchsorted(busy.ends, begin, side="right"), np.searchsorted(busy.starts, stop, side="left")
+            )
+            for low, high in zip(busy.starts[inner].tolist(), busy.ends[inner].tolist(), strict=True):
+                pieces.append((max(low, begin), min(high, stop), index))
+            at = stop
+        pieces.append((at, end, index))
+    cut = np.array([piece for piece in pieces if piece[0] < piece[1]], np.int64).reshape(-1, 3)
+    rows = np.concatenate([np.stack([spans.starts[whole], spans.ends[whole], whole], axis=1), cut])
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    return rows[:, 0], rows[:, 1], rows[:, 2]
+
+
 def index_inside(points: Nanoseconds, containers: Spans) -> NDArray[np.int64]:
     """For each point the index of the container that holds it (ends included), else -1. Containers are a `union`."""
     if not len(containers.starts):
