@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.graph.modules import graph, read
@@ -175,6 +175,7 @@ edges = st.lists(st.integers(0, 60), max_size=10, unique=True).map(
 )
 
 
+@settings(deadline=None)
 @given(edges, edges, edges)
 def test_a_graph_holds_the_device_where_it_was_measured_only_while_it_was_busy(
     spans: list[tuple[int, int]], known: list[tuple[int, int]], busy: list[tuple[int, int]]
@@ -189,6 +190,7 @@ def test_a_graph_holds_the_device_where_it_was_measured_only_while_it_was_busy(
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 8)), max_size=12)
 
 
+@settings(deadline=None)
 @given(st.lists(spans, min_size=1, max_size=3))
 def test_busy_is_every_instant_in_which_some_thread_ran_an_operation(threads: list[list[tuple[int, int]]]) -> None:
     from tests.unit.analysis.conftest import make_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.xspaces import Made, make_session
@@ -38,6 +38,7 @@ def test_an_empty_session() -> None:
     assert read_space(b"") == Space(None, None, (), {})
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(SESSION) - 1), st.integers(0, 255), st.binary(max_size=60))
 def test_damage_is_a_value_error_or_another_session(position: int, byte: int, noise: bytes) -> None:
     damaged = bytearray(SESSION)
