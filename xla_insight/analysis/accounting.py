@@ -76,8 +76,8 @@ class Segments:
 
 def segments(windows: Spans, spans: ThreadSpans) -> Segments:
     """Cut the time from the first to the last of ``windows`` (at least one) also at their edges."""
-    layers = _layers(windows, spans)
-    axis = Axis(int(windows.starts.min()), int(windows.ends.max()), list(layers.values()))
+    layers = _layers(spans)
+    axis = Axis(windows, list(layers.values()))
     numbers = {name: number for number, (name, layer) in enumerate(layers.items()) if any(len(p.starts) for p in layer)}
 
     def covered(name: str) -> Mask:
@@ -91,9 +91,8 @@ def segments(windows: Spans, spans: ThreadSpans) -> Segments:
     return Segments(axis.starts, axis.lengths, states, busy if len(spans.executions.starts) else None)
 
 
-def _layers(windows: Spans, spans: ThreadSpans) -> dict[str, tuple[Spans, ...]]:
+def _layers(spans: ThreadSpans) -> dict[str, tuple[Spans, ...]]:
     return {
-        "windows": (windows,),
         HostState.COMPILE: (spans.compile,),
         HostState.DEVICE_WAIT: (spans.device_wait, blocked_in_cuts(spans.cuts, spans.executions)),
         HostState.INPUT_WAIT: (spans.input_wait,),

@@ -91,7 +91,7 @@ def index_inside(points: Nanoseconds, containers: Spans) -> NDArray[np.int64]:
 
 
 class Axis:
-    """A stretch of time cut where some layers begin or end, so that each covers a segment wholly or not at all.
+    """A stretch of time cut at some edges, and where layers begin or end, so that each covers a segment or does not.
 
     ``lengths`` are the ns of the segments, ``starts`` where each begins; both have one entry a segment. ``layers`` are
     sets of intervals, named by their place, at most `MAX_LAYERS`; what lies outside of the stretch is cut off.
@@ -99,10 +99,12 @@ class Axis:
 
     MAX_LAYERS = _CODE_MASK - 1
 
-    def __init__(self, begin: int, end: int, layers: Sequence[Iterable[Spans]]) -> None:
+    def __init__(self, cuts: Spans, layers: Sequence[Iterable[Spans]]) -> None:
+        """The stretch is from the first to the last edge of ``cuts``, of which there must be one."""
+        begin, end = int(cuts.starts.min()), int(cuts.ends.max())
         # An edge is sorted together with the number of its layer, as one number: looking edges up in the result would
         # take far longer. They come as a few sorted runs, which a stable sort merges.
-        keys = [np.array([0, (end - begin) << _CODE_BITS], np.int64)]
+        keys = [(edges - begin) << _CODE_BITS for edges in cuts]
         for number, layer in enumerate(layers, start=1):
             edges = np.stack(union(joined(layer)), axis=1).ravel()
             keys.append(((np.clip(edges, begin, end) - begin) << _CODE_BITS) | number)

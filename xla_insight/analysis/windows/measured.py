@@ -19,6 +19,8 @@ from xla_insight.facts import numbers
 from xla_insight.facts.report import DeviceLine, DeviceOperation, DeviceWindow, HostSpan, MeasuredTime, Site
 
 LISTED = 20
+LEAST_COMPARED_NS = 1_000_000
+"""In less measured time than this the edges of executions, off by some 0.1 ms, are all of the difference."""
 _LISTED_OPERATIONS = 3
 _NAMED_WINDOWS = 3
 
@@ -34,8 +36,9 @@ def measured_time(tables: RunTables, process: Process) -> MeasuredTime | None:
     table = operation_table(tables)
     own = table[table["process"] == process.index]
     measured_s = sum(window.measured_s or 0.0 for window in known)
-    errors = [(abs(window.error_points or 0.0), window.measured_s or 0.0) for window in known]
-    error = sum(points * seconds for points, seconds in errors) / measured_s if measured_s else None
+    compared = [w for w in known if w.error_points is not None and w.measured_s is not None]
+    weight = sum(w.measured_s or 0.0 for w in compared)
+    error = sum(abs(w.error_points or 0.0) * (w.measured_s or 0.0) for w in compared) / weight if compared else None
     lines = _lines(tables, own)
     return MeasuredTime(
         summary=_sentence(windows, lines, error),
@@ -58,7 +61,8 @@ def _window(session: DeviceSession, executed: Cover) -> DeviceWindow:
         inferred_ns = int(executed.between(np.array([begin, end], np.int64))[0]) if len(executed) else 0
         busy_ns = int((session.busy.ends - session.busy.starts).sum())
         measured_s, busy_s, inferred_s = (ns / 1e9 for ns in (end - begin, busy_ns, inferred_ns))
-        error = 100 * (inferred_ns - busy_ns) / max(1, end - begin)
+        if end - begin >= LEAST_COMPARED_NS:
+            error = 100 * (inferred_ns - busy_ns) / (end - begin)
     return DeviceWindow(
         first_step=session.first_step,
         last_step=session.last_step,
@@ -132,16 +136,16 @@ def _host_spans(sessions: tuple[DeviceSession, ...]) -> tuple[HostSpan, ...]:
 
 def _sentence(windows: tuple[DeviceWindow, ...], lines: tuple[DeviceLine, ...], error: float | None) -> str:
     known = [window for window in windows if window.measured_s is not None]
-    if not known or error is None:
+    if not known:
         why = next((window.note for window in windows if window.note), "")
         return f"{numbers.plural(len(windows), 'device window')} measured nothing{f': {why}' if why else ''}."
     measured_s = sum(window.measured_s or 0.0 for window in known)
     busy = numbers.share(sum(window.busy_s or 0.0 for window in known), measured_s)
-    inferred = numbers.share(sum(window.inferred_busy_s or 0.0 for window in known), measured_s, inferred=True)
-    text = (
-        f"Measured for {numbers.duration(measured_s)} in {_steps(known)}: the device was busy {busy} of it;"
-        f" dispatch and ready times say {inferred}, {error:.1f} points off."
-    )
+    text = f"Measured for {numbers.duration(measured_s)} in {_steps(known)}: the device was busy {busy} of it"
+    if error is not None:
+        inferred = numbers.share(sum(window.inferred_busy_s or 0.0 for window in known), measured_s, inferred=True)
+        text = f"{text}; dispatch and ready times say {inferred}, {error:.1f} points off"
+    text = f"{text}."
     first = next((line for line in lines if line.site is not None), None)
     if first is None:
         return text
