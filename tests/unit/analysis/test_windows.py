@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from tests.unit.graph.modules import graph, read
 from tests.xspaces import Made, make_session
 from xla_insight.analysis.accounting import STATES
+from xla_insight.analysis.data_facts import data_facts
 from xla_insight.analysis.intervals import Spans, refined
 from xla_insight.analysis.step_table import build_step_table
-from xla_insight.analysis.tables import RunTables
+from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.time_account import process_account
 from xla_insight.analysis.time_facts import time_facts
 from xla_insight.analysis.windows import device_sessions, operation_table
@@ -205,3 +206,17 @@ def test_busy_is_every_instant_in_which_some_thread_ran_an_operation(threads: li
     seen = instants([(begin, begin + length) for rows in threads for begin, length in rows])
     assert int((found.busy.ends - found.busy.starts).sum()) == len(seen)
     assert (found.work["self_ns"] >= 0).all() and (found.work["self_ns"] <= found.work["duration_ns"]).all()
+
+
+@pytest.mark.parametrize(
+    ("facts", "notes"),
+    [
+        ({"plan": "3-4", "skipped": {"the run ended before its steps": 1}}, ["1 device window not taken: the run"]),
+        ({"plan": "auto", "skipped": {"the steady part was too short": 1}}, []),
+        ("nonsense", []),
+    ],
+)
+def test_windows_that_were_asked_for_and_are_missing_are_told(tables: Make, facts: Any, notes: list[str]) -> None:
+    run = tables(processes=[Process(0, 0, 0, 100 * MS, "clean", {"windows": facts})])
+    told = data_facts(run, "ended", 0, ()).notes
+    assert [note[:34] for note in told] == notes
