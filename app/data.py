@@ -23,8 +23,9 @@ from xla_insight.analysis.periods import warm_up_and_steady
 from xla_insight.analysis.shapes import Problem, shape_problem
 from xla_insight.analysis.tables import RunTables
 from xla_insight.analysis.timeline import Timeline
+from xla_insight.analysis.windows import measured_time
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
-from xla_insight.facts.report import IdleGap, Period, Report
+from xla_insight.facts.report import IdleGap, MeasuredTime, Period, Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
 from xla_insight.store.reader import Run, open_run
 
@@ -69,6 +70,7 @@ class Timelines:
         self.tables = tables
         self._built: dict[int, Timeline] = {}
         self._openers: dict[int, tuple[Opener, ...]] = {}
+        self._measured: dict[int, MeasuredTime | None] = {}
         self._lock = threading.Lock()
 
     def of(self, process: int) -> Timeline:
@@ -89,6 +91,14 @@ class Timelines:
             if process not in self._openers:
                 self._openers[process] = openers(self.tables, process)
             return self._openers[process]
+
+    def measured(self, process: int) -> MeasuredTime | None:
+        """What device windows of a process measured; None when it has none."""
+        found = next((entry for entry in self.tables.processes if entry.index == process), None)
+        with self._lock:
+            if found is not None and process not in self._measured:
+                self._measured[process] = measured_time(self.tables, found)
+            return self._measured.get(process)
 
     def worst_gaps(self, process: int, count: int) -> tuple[IdleGap, ...]:
         """The longest idle gaps of a process."""

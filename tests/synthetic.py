@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.xspaces import Made, make_session
 from xla_insight.facts.events import CacheOutcome, Event, Kind, StepSource, Trigger
 from xla_insight.store.folder import enter_run, make_process_folder, replace_json
 from xla_insight.store.parts import write_part
@@ -65,6 +66,8 @@ class Plan:
     """None: killed; the log ends with the last flush."""
     torn_bytes: int = 0
     """With ``ended=None``: how many bytes are missing at the end of the part being filled."""
+    window: tuple[int, int] | None = None
+    """Steps of a device window; in it the device is busy from 0.1 ms after each dispatch to 0.05 ms before ready."""
     flush_every: int = 10
     """Steps."""
 
@@ -112,9 +115,11 @@ def _build_rank(path: str, plan: Plan, rank: int) -> None:
     script = _Script(plan, rank)
     writer.append(script.begin())
     for step in range(plan.steps):
-        writer.append(list(script.step(step)))
+        writer.append(script.watched(step))
         if step % plan.flush_every == plan.flush_every - 1:
             writer.flush()
+    if plan.window is not None:
+        writer.append([script.window(writer)])
     writer.append(script.finish())
     writer.flush()
     if plan.ended is not None:
@@ -134,6 +139,32 @@ class _Script:
         self._own_from = plan.diverges_at if rank == plan.ranks - 1 else None
         self._known: set[str] = set()
         self._start = self.now
+        self._executions: list[Event] = []
+
+    def watched(self, step: int) -> list[Event]:
+        """One step; what it executes is remembered when it is in the window."""
+        events, window = list(self.step(step)), self.plan.window
+        if window is not None and window[0] <= step <= window[1]:
+            self._executions += [event for event in events if event.kind == Kind.EXECUTION]
+        return events
+
+    def window(self, writer: RunWriter) -> Event:
+        """The device window, with its session stored."""
+        assert self.plan.window is not None
+        begin = self._executions[0].time_ns - MS
+        work, end = [], 0
+        for number, event in enumerate(self._executions):
+            ready = event.time_ns + (event.duration_ns or 0)
+            starts, ends = max(end, event.time_ns + MS // 10), ready - MS // 20
+            name = f"{HOSTILE_SCRIPT}.{number % 3}" if self.plan.hostile else f"dot.{number % 3}"
+            if starts < ends:
+                work.append(Made(name, starts - begin, ends - begin, name, len(event.graph or "") % 3))
+            end = max(end, ready)
+        host = [Made("LazyTensor trace", 0, MS // 2), Made("Wait for donation holds", MS, 3 * MS)]
+        content = make_session({"pool/1": work, "python": host}, None, EPOCH_NS, line_start_ns=0)
+        size = writer.write_window("000001", content)
+        dims = (EPOCH_NS, *self.plan.window, size or 0)
+        return Event(begin, end - begin, Kind.WINDOW, name="000001", value=float(MS), dims=dims)
 
     def begin(self) -> list[Event]:
         """Definitions and the start mark."""

@@ -28,6 +28,7 @@ from ..data import Library
 from ..ids import Idle, Route, Shell
 from ..legends import share_legend
 from ..scope import Shown, shown
+from .idle_windows import sections, table
 from .page import Page
 from .timeline import gap_href
 
@@ -145,14 +146,8 @@ def tables(selected: Shown, address: Address) -> list[Any]:
     time, process = selected.view.timelines, selected.process
     first = [_periods(*time.periods(process)), _openers(time.openers(process))]
     second = [_worst_steps(selected.rows, address), _worst_gaps(time.worst_gaps(process, _LISTED), address)]
-    return [*(html.Div(pair, className="pair") for pair in (first, second)), _ranks(selected.view.report.time.ranks)]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> html.Div:
-    """A plain table: the first column is text, cells given as a number's text stand to the right."""
-    heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in columns]))
-    body = html.Tbody([html.Tr([html.Td(cell) for cell in row]) for row in rows])
-    return html.Div(html.Table([heading, body], className="plain"), className="scrolls")
+    pairs = [html.Div(pair, className="pair") for pair in (first, second)]
+    return [*pairs, sections(time.measured(process)), _ranks(selected.view.report.time.ranks)]
 
 
 def _periods(warm_up: Period | None, steady: Period | None) -> html.Section | None:
@@ -174,7 +169,7 @@ def _periods(warm_up: Period | None, steady: Period | None) -> html.Section | No
         ["overlap", *(numbers.percent(period.overlap_pct, inferred=True) for period in known)],
     ]
     words = {"warm_up": "warm-up", "steady": "steady state"}
-    return parts.section("Warm-up against steady state", _table(["", *(words[p.name] for p in known)], rows))
+    return parts.section("Warm-up against steady state", table(["", *(words[p.name] for p in known)], rows))
 
 
 def _steps_word(period: Period) -> str:
@@ -203,7 +198,7 @@ def _openers(openers: Sequence[Opener]) -> html.Section | None:
         "share",
         "could be hidden",
     )
-    return parts.section("What leaves the device idle", _table(columns, rows))
+    return parts.section("What leaves the device idle", table(columns, rows))
 
 
 def _opener(opener: Opener) -> Any:
@@ -237,7 +232,7 @@ def _worst_steps(rows: pd.DataFrame, address: Address) -> html.Section | None:
                 numbers.count(int(rows.loc[index, "compiles"])),
             ]
         )
-    return parts.section("Worst steps", _table(("step", "length", "idle", "share", "mostly while", "compiles"), cells))
+    return parts.section("Worst steps", table(("step", "length", "idle", "share", "mostly while", "compiles"), cells))
 
 
 def _worst_gaps(gaps: Sequence[IdleGap], address: Address) -> html.Section | None:
@@ -265,7 +260,7 @@ def _ranks(ranks: Sequence[Period]) -> html.Section | None:
         for period in ranks
     ]
     columns = ("", "steps", "a step", "device busy", "idle, trace", "idle, input wait", "idle, compile", "overlap")
-    return parts.section("Ranks", _table(columns, rows))
+    return parts.section("Ranks", table(columns, rows))
 
 
 PAGE = Page(Route.IDLE, "Idle", layout, register)

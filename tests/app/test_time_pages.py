@@ -25,7 +25,8 @@ MS = 1_000_000
 def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
     folder = tmp_path_factory.mktemp("runs")
     build_run(folder / "run", steps=60, ranks=2, save_every=10)
-    build_run(folder / "hostile", steps=4, hostile=True)
+    build_run(folder / "hostile", steps=4, hostile=True, window=(1, 2))
+    build_run(folder / "watched", steps=20, window=(10, 12))
     return Library(folder)
 
 
@@ -156,3 +157,18 @@ def test_an_unobserved_device_is_not_idle_for_zero(selected: Shown) -> None:
     text = text_of(idle.head(replace(selected, view=view)))
     assert "is not known" in text and "n/a" in text and "~0" not in text
     assert "Worst steps" not in text_of(idle.tables(replace(selected, view=view), Address()))
+
+
+def test_the_idle_page_shows_what_device_windows_measured(library: Library) -> None:
+    watched = Shown(library.view("watched"), 0)
+    text = text_of(idle.tables(watched, Address(run="watched")))
+    assert "Measured device time" in text and "in steps 10 to 12" in text and "points off" in text
+    assert "No line of Python" in text, "the program is not in this session"
+    assert "Wait for donation holds" in text
+    bare = text_of(idle.tables(Shown(library.view("run"), 0), Address(run="run")))
+    assert "Measured" not in bare and "Device windows" not in bare
+
+
+def test_names_of_operations_from_elsewhere_are_text(library: Library) -> None:
+    hostile = idle.tables(Shown(library.view("hostile"), 0), Address(run="hostile"))
+    assert "Measured device time" in text_of(hostile)

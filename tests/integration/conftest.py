@@ -9,6 +9,9 @@ import pytest
 
 from .programs import Done, recorded
 
+WINDOW = "3-4"
+"""Steps of the device window that each of them takes: what is tested on them holds with windows, too."""
+
 
 class Recorded(NamedTuple):
     """A script under ``xla-insight run``: what it printed, and the run. Shared: never change it."""
@@ -21,11 +24,11 @@ class Recorded(NamedTuple):
 def trainer(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """The tiny Trainer script."""
     path = tmp_path_factory.mktemp("tiny_trainer") / "run"
-    return Recorded(recorded("tiny_trainer.py", path), path)
+    return Recorded(recorded("tiny_trainer.py", path, XLA_INSIGHT_WINDOWS=WINDOW), path)
 
 
 @pytest.fixture(scope="session")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
     """The plain loop."""
     path = tmp_path_factory.mktemp("loop") / "run"
-    return Recorded(recorded("loop.py", path), path)
+    return Recorded(recorded("loop.py", path, XLA_INSIGHT_WINDOWS=WINDOW), path)

@@ -6,15 +6,18 @@ one process; the sums are exact integers. Leaves reading of tables to ``spans`` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from xla_insight.analysis.intervals import NO_SPANS, Axis, Mask, Nanoseconds, Spans, index_inside, joined, union
+from xla_insight.analysis.intervals import NO_SPANS, Axis, Mask, Nanoseconds, Spans, index_inside, union
 from xla_insight.facts.report import HostState
 
 STATES = tuple(HostState)
+_EXACT_IN_FLOAT = 1 << 53
+"""Sums of whole numbers below this (104 days in ns) are exact in floating point, too, where they are faster."""
 CALLBACK_SLACK_NS = 1_000_000
 """How late a device's "ready" may be reported and still count as what the host was blocked on."""
 
@@ -39,21 +42,10 @@ class ThreadSpans:
     """Syncs and reads, in which an execution may block the thread."""
     executions: Spans = NO_SPANS
     """From dispatch to ready; empty when the device was not observed."""
-
-    def all(self) -> tuple[Spans, ...]:
-        """Every set whose edges matter to the account."""
-        return (
-            self.compile,
-            self.device_wait,
-            self.input_wait,
-            self.transfer,
-            self.read_transfer,
-            self.plain_reads,
-            self.checkpoint,
-            self.gc,
-            self.outside,
-            self.executions,
-        )
+    measured: Spans = NO_SPANS
+    """Stretches (a `union`) in which the device was measured: there ``busy`` counts, and not the executions."""
+    busy: Spans = NO_SPANS
+    """When it was busy in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +76,35 @@ class Segments:
 
 def segments(windows: Spans, spans: ThreadSpans) -> Segments:
     """Cut the time from the first to the last of ``windows`` (at least one) also at their edges."""
-    blocked = blocked_in_cuts(spans.cuts, spans.executions)
-    edges = [edge for part in (windows, blocked, *spans.all()) for edge in part]
-    axis = Axis(int(windows.starts.min()), int(windows.ends.max()), edges)
-    busy = axis.covered(spans.executions)
-    states = _states(axis, spans, blocked, busy)
+    layers = _layers(spans)
+    axis = Axis(windows, list(layers.values()))
+    numbers = {name: number for number, (name, layer) in enumerate(layers.items()) if any(len(p.starts) for p in layer)}
+
+    def covered(name: str) -> Mask:
+        number = numbers.get(name)
+        return np.zeros(len(axis.lengths), np.bool_) if number is None else axis.covered(number)
+
+    busy = covered("executions")
+    if "measured" in numbers:
+        busy = np.where(covered("measured"), covered("busy"), busy)
+    states = _states(covered, busy)
     return Segments(axis.starts, axis.lengths, states, busy if len(spans.executions.starts) else None)
+
+
+def _layers(spans: ThreadSpans) -> dict[str, tuple[Spans, ...]]:
+    return {
+        HostState.COMPILE: (spans.compile,),
+        HostState.DEVICE_WAIT: (spans.device_wait, blocked_in_cuts(spans.cuts, spans.executions)),
+        HostState.INPUT_WAIT: (spans.input_wait,),
+        HostState.TRANSFER: (spans.transfer,),
+        HostState.CHECKPOINT: (spans.checkpoint,),
+        HostState.GC: (spans.gc,),
+        HostState.OUTSIDE: (spans.outside,),
+        "reading": (spans.read_transfer, spans.plain_reads),
+        "executions": (spans.executions,),
+        "measured": (spans.measured,),
+        "busy": (spans.busy,),
+    }
 
 
 def account(windows: Spans, spans: ThreadSpans) -> Account:
@@ -100,14 +115,23 @@ def account(windows: Spans, spans: ThreadSpans) -> Account:
 
 
 def sums(windows: Spans, parts: Segments) -> Account:
-    """The account of ``windows`` from segments that were cut at their edges."""
-    window = np.searchsorted(windows.starts, parts.starts, side="right") - 1
-    inside = (window >= 0) & (parts.starts < windows.ends[window])
-    host = _sums(len(windows.starts), window, parts, inside)
-    if parts.busy is None:
-        return Account(host, None, None)
-    idle = _sums(len(windows.starts), window, parts, inside & ~parts.busy)
-    return Account(host, host.sum(axis=1) - idle.sum(axis=1), idle)
+    """The account of ``windows`` (disjoint, in order of time) from segments that were cut at their edges."""
+    n_windows, n_parts = len(windows.starts), len(parts.starts)
+    edges = np.searchsorted(parts.starts, np.stack(windows, axis=1).ravel())
+    numbers = np.full(2 * n_windows + 1, -1, np.int64)
+    numbers[1::2] = np.arange(n_windows)
+    cell = np.repeat(numbers, np.diff(edges, prepend=0, append=n_parts))  # the window that holds each segment
+    cell *= 2 * len(STATES)
+    cell += parts.states
+    if parts.busy is not None:
+        cell[~parts.busy] += len(STATES)
+    inside = cell >= 0
+    lengths = parts.lengths
+    if not inside.all():
+        cell, lengths = cell[inside], lengths[inside]
+    found = _sums(cell, lengths, 2 * n_windows * len(STATES)).reshape(n_windows, 2, len(STATES))
+    host = found.sum(axis=1)
+    return Account(host, None, None) if parts.busy is None else Account(host, found[:, 0].sum(axis=1), found[:, 1])
 
 
 def blocked_in_cuts(cuts: Spans, executions: Spans) -> Spans:
@@ -141,25 +165,24 @@ def clipped_executions(executions: Spans) -> Nanoseconds:
     return clipped
 
 
-def _states(axis: Axis, spans: ThreadSpans, blocked: Spans, busy: Mask) -> NDArray[np.int8]:
-    reading = axis.covered(joined((spans.read_transfer, spans.plain_reads)))
-    layers = {
-        HostState.COMPILE: axis.covered(spans.compile),
-        HostState.DEVICE_WAIT: axis.covered(joined((spans.device_wait, blocked))) | (reading & busy),
-        HostState.INPUT_WAIT: axis.covered(spans.input_wait),
-        HostState.TRANSFER: axis.covered(spans.transfer) | reading,
-        HostState.CHECKPOINT: axis.covered(spans.checkpoint),
-        HostState.GC: axis.covered(spans.gc),
-        HostState.TRACE: ~axis.covered(spans.outside),
-        HostState.OUTSIDE: np.ones(len(axis.lengths), np.bool_),
-    }
-    state = np.zeros(len(axis.lengths), np.int8)
-    for number, name in reversed(list(enumerate(STATES))):
-        state[layers[name]] = number
+def _states(covered: Callable[[str], Mask], busy: Mask) -> NDArray[np.int8]:
+    reading = covered("reading")
+    tracing = ~covered(HostState.OUTSIDE)
+    state = np.full(len(busy), STATES.index(HostState.OUTSIDE), np.int8)
+    for number, name in reversed(list(enumerate(STATES[:-1]))):
+        mine = tracing if name is HostState.TRACE else covered(name)
+        if name is HostState.DEVICE_WAIT:
+            mine |= reading & busy
+        elif name is HostState.TRANSFER:
+            mine |= reading
+        state[mine] = number
     return state
 
 
-def _sums(n_windows: int, window: NDArray[np.int64], parts: Segments, kept: Mask) -> NDArray[np.int64]:
-    flat = np.zeros(n_windows * len(STATES), np.int64)
-    np.add.at(flat, window[kept] * len(STATES) + parts.states[kept], parts.lengths[kept])
-    return flat.reshape(n_windows, len(STATES))
+def _sums(cell: NDArray[np.int64], lengths: Nanoseconds, n_cells: int) -> NDArray[np.int64]:
+    """The sum of the lengths in each cell, exact."""
+    if int(lengths.sum()) < _EXACT_IN_FLOAT:
+        return np.bincount(cell, weights=lengths, minlength=n_cells).astype(np.int64)
+    found = np.zeros(n_cells, np.int64)
+    np.add.at(found, cell, lengths)
+    return found

@@ -32,6 +32,7 @@ def data_facts(tables: RunTables, state: str, skipped_parts: int, problems: tupl
         dropped += max(drops, _whole(process.facts.get("dropped")))
         lost.update(_positive(process.facts.get("lost")))
         faults.update(_faults(tables, process.index, process.facts.get("faults")))
+        notes.extend(_windows_not_taken(process.facts.get("windows")))
     for row in losses[losses["what"] != _DROPPED].itertuples(index=False):
         if row.what == _CLOCK:
             notes.append(f"{str(row.why)[:1].upper()}{str(row.why)[1:]}.")
@@ -55,6 +56,14 @@ def _faults(tables: RunTables, process: int, final: object) -> dict[str, int]:
     for name, value in zip(own["what"], own["count"], strict=True):
         counts[str(name)] += _whole(value)
     return dict(counts)
+
+
+def _windows_not_taken(facts: object) -> list[str]:
+    """Device windows that were asked for and are not there; one that nobody asked for is not missed."""
+    if not isinstance(facts, Mapping) or facts.get("plan") == "auto":
+        return []
+    skipped = _positive(facts.get("skipped"))
+    return [f"{numbers.plural(count, 'device window')} not taken: {why}." for why, count in skipped.items()]
 
 
 def _positive(counts: object) -> dict[str, int]:

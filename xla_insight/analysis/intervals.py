@@ -6,7 +6,7 @@ means; that is ``accounting``. All times are integer nanoseconds, intervals are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Nanoseconds = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+_CODE_BITS = 5
+_CODE_MASK = (1 << _CODE_BITS) - 1
 
 
 class Spans(NamedTuple):
@@ -53,6 +55,32 @@ def union(spans: Spans) -> Spans:
     return Spans(starts[first], reach[last])
 
 
+def refined(spans: Spans, known: Spans, busy: Spans) -> tuple[Nanoseconds, Nanoseconds, NDArray[np.int64]]:
+    """The instants of ``spans`` that are not in ``known``, or else in ``busy``, as starts, ends and the number of the
+    span that each piece comes from. All three are disjoint and in order of time; few of ``known`` are expected."""
+    first = np.searchsorted(known.ends, spans.starts, side="right")
+    last = np.searchsorted(known.starts, spans.ends, side="left")
+    touched = np.flatnonzero(first < last)
+    whole = np.flatnonzero(first >= last)
+    pieces: list[tuple[int, int, int]] = []
+    for index in touched.tolist():
+        at, end = int(spans.starts[index]), int(spans.ends[index])
+        for number in range(int(first[index]), int(last[index])):
+            begin, stop = max(at, int(known.starts[number])), min(end, int(known.ends[number]))
+            pieces.append((at, begin, index))
+            inner = slice(
+                np.searchsorted(busy.ends, begin, side="right"), np.searchsorted(busy.starts, stop, side="left")
+            )
+            for low, high in zip(busy.starts[inner].tolist(), busy.ends[inner].tolist(), strict=True):
+                pieces.append((max(low, begin), min(high, stop), index))
+            at = stop
+        pieces.append((at, end, index))
+    cut = np.array([piece for piece in pieces if piece[0] < piece[1]], np.int64).reshape(-1, 3)
+    rows = np.concatenate([np.stack([spans.starts[whole], spans.ends[whole], whole], axis=1), cut])
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    return rows[:, 0], rows[:, 1], rows[:, 2]
+
+
 def index_inside(points: Nanoseconds, containers: Spans) -> NDArray[np.int64]:
     """For each point the index of the container that holds it (ends included), else -1. Containers are a `union`."""
     if not len(containers.starts):
@@ -63,28 +91,42 @@ def index_inside(points: Nanoseconds, containers: Spans) -> NDArray[np.int64]:
 
 
 class Axis:
-    """A stretch of time cut at every edge of the given sets, so that each set covers a segment wholly or not at all.
+    """A stretch of time cut at some edges, and where layers begin or end, so that each covers a segment or does not.
 
-    ``lengths`` are the ns of the segments, ``starts`` where each begins; both have one entry a segment.
+    ``lengths`` are the ns of the segments, ``starts`` where each begins; both have one entry a segment. ``layers`` are
+    sets of intervals, named by their place, at most `MAX_LAYERS`; what lies outside of the stretch is cut off.
     """
 
-    def __init__(self, begin: int, end: int, edges: Iterable[Nanoseconds]) -> None:
-        points = np.concatenate([np.array([begin, end], np.int64), *edges])
-        points = points[(points >= begin) & (points <= end)]
-        points.sort(kind="stable")  # edges come as a few sorted runs, which this merges; np.unique is slower by far
-        self._points = points[np.append(True, points[1:] != points[:-1])]
-        self.starts = self._points[:-1]
-        self.lengths = np.diff(self._points)
+    MAX_LAYERS = _CODE_MASK - 1
 
-    def covered(self, spans: Spans) -> Mask:
-        """Which segments lie inside at least one interval of ``spans`` (whose edges were given when cutting)."""
-        n_segments = len(self.lengths)
-        low, high = self._points[0], self._points[-1]
-        begins = np.searchsorted(self._points, np.clip(spans.starts, low, high))
-        ends = np.searchsorted(self._points, np.clip(spans.ends, low, high))
-        steps = np.bincount(begins, minlength=n_segments + 1) - np.bincount(ends, minlength=n_segments + 1)
-        covered: Mask = np.cumsum(steps[:-1]) > 0
-        return covered
+    def __init__(self, cuts: Spans, layers: Sequence[Iterable[Spans]]) -> None:
+        """The stretch is from the first to the last edge of ``cuts``, of which there must be one."""
+        begin, end = int(cuts.starts.min()), int(cuts.ends.max())
+        # An edge is sorted together with the number of its layer, as one number: looking edges up in the result would
+        # take far longer. They come as a few sorted runs, which a stable sort merges.
+        keys = [(edges - begin) << _CODE_BITS for edges in cuts]
+        for number, layer in enumerate(layers, start=1):
+            edges = np.stack(union(joined(layer)), axis=1).ravel()
+            keys.append(((np.clip(edges, begin, end) - begin) << _CODE_BITS) | number)
+        packed = np.concatenate(keys)
+        del keys
+        packed.sort(kind="stable")
+        self._layers = (packed & _CODE_MASK).astype(np.uint8)
+        packed >>= _CODE_BITS
+        first = np.append(True, packed[1:] != packed[:-1])
+        points = packed[first] + begin
+        del packed
+        self._segment = np.cumsum(first, dtype=np.int32)
+        self._segment -= 1
+        self.starts = points[:-1]
+        self.lengths = np.diff(points)
+
+    def covered(self, layer: int) -> Mask:
+        """Which segments lie inside at least one interval of a layer."""
+        edges = self._segment[self._layers == layer + 1]
+        inside = np.zeros(len(edges) + 1, np.bool_)
+        inside[1::2] = True
+        return np.repeat(inside, np.diff(edges, prepend=0, append=len(self.lengths)))
 
 
 class Cover:

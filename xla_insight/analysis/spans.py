@@ -14,6 +14,7 @@ import pandas as pd
 from xla_insight.analysis.accounting import ThreadSpans
 from xla_insight.analysis.intervals import NO_SPANS, Mask, Spans, index_inside, joined, union
 from xla_insight.analysis.tables import RunTables, integers, spans_of
+from xla_insight.analysis.windows import measured_busy, stops
 
 _HOLDERS = ("sync", "read", "backward")
 """Spans of the training thread inside which transfers and waits without a thread are its own."""
@@ -32,6 +33,7 @@ def thread_spans(tables: RunTables, process: int) -> ThreadSpans:
     by_kind = {str(name): rows for name, rows in mine.groupby("kind", observed=True)}
     transfers = by_kind.get("transfer", mine.iloc[:0])
     from_device = (transfers["name"] == "from_device").to_numpy(dtype=np.bool_)
+    measured, busy = measured_busy(tables, process)
     return ThreadSpans(
         compile=_of(by_kind, "compile"),
         device_wait=_of(by_kind, "device_wait"),
@@ -42,7 +44,10 @@ def thread_spans(tables: RunTables, process: int) -> ThreadSpans:
         checkpoint=_of(by_kind, "checkpoint"),
         gc=_of(by_kind, "gc"),
         cuts=joined((_of(by_kind, "sync"), _of(by_kind, "read"))),
+        outside=stops(tables, process),
         executions=spans_of(tables.of("executions", process)),
+        measured=measured,
+        busy=busy,
     )
 
 

@@ -10,8 +10,11 @@ import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.accounting import STATES, clipped_executions
-from xla_insight.analysis.tables import RunTables, spans_of
+from xla_insight.analysis.intervals import index_inside
+from xla_insight.analysis.tables import RunTables, integers, spans_of
 from xla_insight.analysis.time_account import process_account
+from xla_insight.analysis.windows import measured_busy
+from xla_insight.facts.report import Quality
 
 KEYS = ["process", "step"]
 HOST_COLUMNS = tuple(f"host_{state}_ns" for state in STATES)
@@ -21,8 +24,8 @@ IDLE_COLUMNS = tuple(f"idle_{state}_ns" for state in STATES)
 def build_step_table(tables: RunTables, ranks: dict[int, int] | None = None) -> pd.DataFrame:
     """One row a step, ordered by process and step; times in ns, ``host_*_ns`` sums to ``duration_ns`` exactly.
 
-    ``device_busy_ns`` is inferred and missing where no execution was observed; with the ``idle_*_ns`` (the device had
-    nothing to run while the host was in that state) it sums to ``duration_ns`` too.
+    ``device_busy_ns`` is measured or inferred (``device_quality``), missing where no execution was observed; with the
+    ``idle_*_ns`` (the device had nothing to run while the host was in that state) it sums to ``duration_ns`` too.
     """
     steps = tables["steps"]
     parts = [_with_time(tables, rows.copy(), int(process)) for process, rows in steps.groupby("process")]
@@ -37,10 +40,22 @@ def _with_time(tables: RunTables, steps: pd.DataFrame, process: int) -> pd.DataF
     for number, column in enumerate(HOST_COLUMNS):
         steps[column] = result.host[:, number]
     steps["device_busy_ns"] = pd.array([None] * len(steps) if result.busy is None else result.busy, dtype="Int64")
+    steps["device_quality"] = _quality(tables, steps, process, result.busy is not None)
     for number, column in enumerate(IDLE_COLUMNS):
         idle = [None] * len(steps) if result.idle is None else result.idle[:, number]
         steps[column] = pd.array(idle, dtype="Int64")
     return steps
+
+
+def _quality(tables: RunTables, steps: pd.DataFrame, process: int, observed: bool) -> pd.Series[str]:
+    """`measured` for steps that lie within a device window, else `inferred`; missing where nothing was observed."""
+    stretches, _ = measured_busy(tables, process)
+    words = pd.Series(str(Quality.INFERRED) if observed else None, index=steps.index, dtype=object)
+    if observed and len(stretches.starts) and len(steps):
+        index = index_inside(integers(steps["start_ns"]), stretches)
+        within = (index >= 0) & (integers(steps["end_ns"]) <= stretches.ends[np.maximum(index, 0)])
+        words[within] = str(Quality.MEASURED)
+    return words
 
 
 def _with_counts(tables: RunTables, table: pd.DataFrame) -> pd.DataFrame:

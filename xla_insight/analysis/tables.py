@@ -51,6 +51,8 @@ QUERIES = {
     "loader_errors": "select process, step, time_ns, exception, message, site from loader_errors"
     " order by process, time_ns",
     "faults": "select process, what, count from faults",
+    "windows": "select process, time_ns, duration_ns, name, stop_ns, first_step, last_step, wall_ns, note from windows"
+    " where wall_ns is not null order by process, time_ns",
     "losses": "select process, what, count, why from losses",
 }
 
@@ -93,6 +95,8 @@ class RunTables:
     """The framework's text of a graph, None when it was not recorded."""
     snippet: Callable[[str, int], list[tuple[int, str]]] = lambda file, line: []
     """Source lines around a place, as recorded."""
+    window: Callable[[int, str], bytes | None] = lambda process, name: None
+    """The session of a device window of a process, None when it was not kept."""
     accounts: dict[tuple[str, int], Any] = field(default_factory=dict, compare=False, repr=False)
     """What ``time_account`` and ``idle_causes`` have worked out, by process: several tables and rules start from it."""
 
@@ -132,7 +136,7 @@ def load_tables(run: Run) -> RunTables:
     """Load what the analysis needs from an open run."""
     frames = {name: run.sql(query, categories=True) for name, query in QUERIES.items()}
     processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.ended, p.facts) for p in run.processes)
-    return RunTables(frames, processes, _places(frames["sites"]), run.hlo, run.ir, run.snippet)
+    return RunTables(frames, processes, _places(frames["sites"]), run.hlo, run.ir, run.snippet, run.window)
 
 
 def spans_of(frame: pd.DataFrame) -> Spans:

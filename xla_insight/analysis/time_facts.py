@@ -6,6 +6,7 @@ from xla_insight.analysis.idle_causes import worst_gaps
 from xla_insight.analysis.periods import rank_periods, seconds, warm_up_and_steady
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.time_account import overlap_pct, process_account
+from xla_insight.analysis.windows import measured_time
 from xla_insight.facts.report import Quality, TimeFacts
 
 LISTED_GAPS = 10
@@ -34,4 +35,5 @@ def time_facts(tables: RunTables, process: Process | None) -> TimeFacts:
         steady=steady,
         ranks=rank_periods(tables),
         worst_gaps=worst_gaps(tables, process.index, LISTED_GAPS),
+        measured=measured_time(tables, process),
     )

@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from xla_insight.analysis.accounting import STATES, Segments
 from xla_insight.analysis.idle import Gaps
 from xla_insight.analysis.idle_causes import WORDS, GapPlaces, describe_gap, gap_places
-from xla_insight.analysis.intervals import Cover, Mask, Nanoseconds, Spans, union
+from xla_insight.analysis.intervals import Cover, Mask, Nanoseconds, Spans, refined, union
 from xla_insight.analysis.tables import RunTables, spans_of
 from xla_insight.analysis.time_account import process_segments
+from xla_insight.analysis.windows import measured_busy
 from xla_insight.facts import numbers
 from xla_insight.facts.report import HostState, IdleGap
 
@@ -101,7 +102,7 @@ class Timeline:
         self._idle = {} if parts is None or parts.busy is None else _state_covers(parts, ~parts.busy)
         self.observed = parts is not None and parts.busy is not None
         """Whether it is known when the device was busy."""
-        self._device = _device_covers(tables.of("executions", process))
+        self._device = _device_covers(tables.of("executions", process), *measured_busy(tables, process))
         frame = tables.of("spans", process)
         own = (frame["thread"] == 0) | (frame["kind"] != "read")
         self._rows = {kind: _events(frame[own & (frame["kind"] == kind)]) for kind in ROWS}
@@ -193,8 +194,9 @@ def _state_covers(parts: Segments, kept: Mask) -> dict[HostState, Cover]:
     return covers
 
 
-def _device_covers(executions: pd.DataFrame) -> dict[str, Cover]:
-    """When each graph held the device: from its dispatch, or from when the one before it was ready."""
+def _device_covers(executions: pd.DataFrame, measured: Spans, busy: Spans) -> dict[str, Cover]:
+    """When each graph held the device: from its dispatch, or from when the one before it was ready; where the device
+    was ``measured`` only while it was ``busy``."""
     known = executions[executions["duration_ns"].notna()].sort_values(["time_ns", "duration_ns"])
     if known.empty:
         return {}
@@ -203,6 +205,8 @@ def _device_covers(executions: pd.DataFrame) -> dict[str, Cover]:
     begins = np.maximum(raw.starts, np.append(raw.starts[:1], ready[:-1]))
     ends = np.maximum(begins, raw.ends)
     names = known["graph"].astype(object).where(known["graph"].notna(), OTHER_GRAPHS).to_numpy()
+    begins, ends, origin = refined(Spans(begins, ends), measured, busy)
+    names = names[origin]
     held = pd.Series(ends - begins).groupby(names).sum().sort_values(ascending=False, kind="stable")
     listed = [str(name) for name in held.index if name != OTHER_GRAPHS][:MOST_GRAPHS]
     codes = pd.Categorical(names, categories=[*listed, OTHER_GRAPHS]).codes.astype(np.int64)

@@ -34,20 +34,31 @@ def run_command(
             help="light, or full: each graph as text and lines in every graph, much slower.  [default: light]"
         ),
     ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            help="Steps in which every operation of the device is recorded, as in 10-12,100; none; or auto: a few"
+            " early and late, once that is cheap.  [default: auto]",
+            metavar="STEPS",
+        ),
+    ] = None,
 ) -> int:
     """Run SCRIPT as Python would, record it and every child process to one run, and exit with its status."""
     from xla_insight.record import launch
     from xla_insight.record.session import LEVEL_VARIABLE, LEVELS
+    from xla_insight.record.window_plan import parse_windows
 
     if level is not None and level not in LEVELS:
         raise UsageError(f"no level {level!r}; choose one of: {', '.join(LEVELS)}")
+    if window is not None:
+        parse_windows(window)
     launch.command_line(command)
     run = _default_run(command) if out is None else out
     if out is not None and (not out.strip() or out.startswith("memory:")):
         raise UsageError(f"cannot record to {out!r}: give a folder, or the URL of a place that outlives this command")
     if out is not None and is_taken(out):
         raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out")
-    status = launch.run_command(command, run, level or os.environ.get(LEVEL_VARIABLE) or "light")
+    status = launch.run_command(command, run, level or os.environ.get(LEVEL_VARIABLE) or "light", window)
     if is_taken(run):
         print(f"xla-insight: recorded to {run}; read it with: xla-insight report {run}", file=sys.stderr)
     else:

@@ -58,6 +58,10 @@ class Kind(StrEnum):
     SOURCE = "source"
     """Lines of source code as they were while the program ran. name: file; dims: [number of the first line];
     detail: the lines, joined by newlines."""
+    WINDOW = "window"
+    """A device window: a profiler session was open for ``duration``. name: of its stored session; value: ns that ending
+    it took, right after it; dims: [wall clock ns since the epoch at ``time``, first step, last step, bytes stored];
+    detail: why it was closed early, null when it was not."""
     THREAD = "thread"
     """thread: its index; name: its name. Index 0 is the thread that started recording (the training thread)."""
     CLOCK = "clock"

@@ -183,6 +183,78 @@ class IdleGap:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceWindow:
+    """A profiler session over some steps. ``measured_s`` is from the first to the last device operation that it shows;
+    it and what follows from it are None when it shows none (``note`` says why, or why it was closed early)."""
+
+    first_step: int
+    last_step: int
+    start_s: float
+    """Since the run began."""
+    length_s: float
+    stop_s: float
+    """What ending it cost the training thread."""
+    measured_s: float | None
+    busy_s: float | None
+    inferred_busy_s: float | None
+    """What dispatch and ready times say about the same time."""
+    error_points: float | None
+    """Inferred less measured busy share, in percentage points."""
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOperation:
+    """What one operation of a program cost the device in the windows. ``share``, 0 to 1: of all device time there."""
+
+    operation: str
+    opcode: str | None
+    framework_operation: str | None
+    graph: str | None
+    site: Site | None
+    count: int
+    device_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceLine:
+    """What one line of code cost the device in the windows. ``site`` is None for what comes from no known line."""
+
+    site: Site | None
+    operations: tuple[str, ...]
+    count: int
+    device_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpan:
+    """What the framework itself says that a thread of the host did in the windows. Spans may lie in each other."""
+
+    thread: str
+    name: str
+    count: int
+    total_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredTime:
+    """What device windows measured, and the error of what is inferred elsewhere (``error_points``: mean over time)."""
+
+    summary: str
+    windows: tuple[DeviceWindow, ...]
+    measured_s: float
+    busy_s: float | None
+    inferred_busy_s: float | None
+    error_points: float | None
+    stop_s: float
+    lines: tuple[DeviceLine, ...] = ()
+    operations: tuple[DeviceOperation, ...] = ()
+    host_spans: tuple[HostSpan, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class TimeFacts:
     """Where wall time of the training thread went (rank 0 of the run), in seconds. ``host`` sums to ``wall_s``."""
 
@@ -202,6 +274,8 @@ class TimeFacts:
     """All steps of each process."""
     worst_gaps: tuple[IdleGap, ...] = ()
     """The longest stretches without device work, longest first."""
+    measured: MeasuredTime | None = None
+    """Where device windows were taken, busy and idle time is measured, and its error elsewhere is known. None: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +332,9 @@ class Report:
     def to_json(self) -> dict[str, Any]:
         """The report as JSON-ready values; the first key is ``schema``. An absent site is ``{}``."""
         plain: dict[str, Any] = {"schema": REPORT_SCHEMA, **asdict(self)}
-        for entry in (*plain["recompiles"], *plain["findings"], *plain["time"]["worst_gaps"]):
+        measured = plain["time"]["measured"] or {"lines": (), "operations": ()}
+        time_entries = (*plain["time"]["worst_gaps"], *measured["lines"], *measured["operations"])
+        for entry in (*plain["recompiles"], *plain["findings"], *time_entries):
             for key in ("site", "user_site", "opened_site", "opened_user_site"):
                 if key in entry:
                     entry[key] = entry[key] or {}

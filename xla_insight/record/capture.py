@@ -19,14 +19,17 @@ from xla_insight.record.graph_keeper import DEFAULT_LIMIT_BYTES, GraphKeeper
 from xla_insight.record.ir_file import IrFile
 from xla_insight.record.lines import LineCapture
 from xla_insight.record.modules import Module
+from xla_insight.record.profiler import Profiler
 from xla_insight.record.sessions import Sessions
 from xla_insight.record.sources import Sources
+from xla_insight.record.window_plan import NO_WINDOWS, WindowPlan
 
 
 @dataclass(frozen=True)
 class Ways:
     """Where graphs are dumped and written as text (None: nowhere), whether they are read from profiler sessions
-    instead, and whether source lines may be asked for (``always``: in steady state too).
+    instead, whether source lines may be asked for (``always``: in steady state too), and which device windows are
+    taken.
     """
 
     dump: GraphDump | None = None
@@ -35,6 +38,7 @@ class Ways:
     lines: bool = False
     always: bool = False
     max_graph_bytes: int = DEFAULT_LIMIT_BYTES
+    windows: WindowPlan = NO_WINDOWS
 
 
 class GraphCapture:
@@ -43,6 +47,7 @@ class GraphCapture:
     def __init__(
         self, ways: Ways, framework: Framework, writer: Writer, emit: Callable[[Event], None], faults: Faults
     ) -> None:
+        self.profiler = Profiler(framework.session)
         self.sources = Sources()
         self._keeper = GraphKeeper(writer, emit, self.sources, ways.max_graph_bytes)
         self.keep = self._keeper.keep
@@ -51,8 +56,13 @@ class GraphCapture:
         self._emit = emit
         self._faults = faults
         self._lines = LineCapture(framework.lines, ways.always) if ways.lines else None
-        self._sessions = Sessions(framework.session, self.keep) if ways.sessions else None
+        self._sessions = Sessions(self.profiler.take, self.keep) if ways.sessions else None
         self._dumped_misses = 0
+
+    @property
+    def seen_bytes(self) -> int:
+        """Size of all graphs that were captured, uncompressed."""
+        return self._keeper.seen_bytes
 
     def compiled(self, block: Block | None) -> None:
         """A graph was compiled; None when the framework did not describe it."""
@@ -98,7 +108,7 @@ class GraphCapture:
 
     def tick(self, final: bool = False) -> None:
         """Look at live programs and at text, when that is due."""
-        if self._sessions is not None and not self._framework.eager():
+        if self._sessions is not None and not self._framework.eager() and not self.profiler.is_open:
             self._faults.guard("sessions")(self._look)(self._sessions, final)
         if self._ways.text is not None:
             for _ in range(2 if final else 1):  # renamed at one look, read at the next

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from xla_insight.facts.events import Event
+from xla_insight.record.profiler import Session
 from xla_insight.record.samples import ReadMetric
 
 
@@ -26,6 +27,9 @@ class Writer(Protocol):
 
     def write_graph(self, graph: str, content: bytes, suffix: str = ...) -> int | None:
         """Store a graph, compressed (its HLO, unless ``suffix`` says otherwise); its size, None when that failed."""
+
+    def write_window(self, name: str, content: bytes) -> int | None:
+        """Store the session of a device window, compressed; its size, None when that failed."""
 
     def touch(self) -> None:
         """Show readers that this process is alive although there is nothing to write."""
@@ -56,8 +60,9 @@ class Framework:
     tracing_metric: str
     transfer_metrics: Mapping[str, str]
     bytes_metrics: Mapping[str, str]
-    session: Callable[[], bytes]
-    """Opens and closes a profiler session: an XSpace with the optimized HLO of every live program."""
+    session: Callable[[], Session]
+    """Opens a profiler session: an XSpace with what the device runs in it, and the optimized HLO of every live program.
+    Raises RuntimeError while another one is open."""
     lines: Callable[[bool], object]
     """Switches source lines in graphs on or off; changes no graph's key."""
     ignored_counters: tuple[str, ...]

@@ -29,12 +29,15 @@ class GraphKeeper:
         self._limit = limit_bytes
         self._used = 0
         self._seen: set[str] = set()
+        self.seen_bytes = 0
+        """Size of all modules that were offered, uncompressed."""
 
     def keep(self, graph: str, module: Module) -> None:
         """Store the module, unless the graph has one already or the limit is reached."""
         if graph in self._seen:
             return
         self._seen.add(graph)
+        self.seen_bytes += len(module.content)
         for file, line in module.facts.lines:
             self._sources.want(os.path.abspath(file), line)
         self._write(graph, module.content, HLO)

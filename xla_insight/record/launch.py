@@ -15,7 +15,7 @@ from pathlib import Path
 
 from xla_insight.errors import UsageError
 from xla_insight.record import torch_xla as framework
-from xla_insight.record.session import GROUP_VARIABLE, LEVEL_VARIABLE, RUN_VARIABLE
+from xla_insight.record.session import GROUP_VARIABLE, LEVEL_VARIABLE, RUN_VARIABLE, WINDOWS_VARIABLE
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 STARTUP = Path(__file__).resolve().parent / "startup"
@@ -34,20 +34,24 @@ def command_line(words: list[str]) -> list[str]:
     return words
 
 
-def environment(run: str, level: str, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which every Python child records to ``run``."""
+def environment(run: str, level: str, inherited: Mapping[str, str], windows: str | None = None) -> dict[str, str]:
+    """The environment in which every Python child records to ``run``; ``windows``: see ``window_plan``."""
+    asked = {} if windows is None else {WINDOWS_VARIABLE: windows}
     paths = [str(STARTUP), *(part for part in inherited.get("PYTHONPATH", "").split(os.pathsep) if part)]
     return {
         **inherited,
         RUN_VARIABLE: run if "://" in run else os.path.abspath(run),
         GROUP_VARIABLE: uuid.uuid4().hex,
         LEVEL_VARIABLE: level,
+        **asked,
         "XLA_INSIGHT_FRAMEWORK": framework.MODULE,
         "PYTHONPATH": os.pathsep.join(paths),
     }
 
 
-def run_command(words: list[str], run: str, level: str, inherited: Mapping[str, str] | None = None) -> int:
+def run_command(
+    words: list[str], run: str, level: str, windows: str | None = None, inherited: Mapping[str, str] | None = None
+) -> int:
     """Run to the end and return the exit status (128 + signal when killed, as a shell does). Raises UsageError.
 
     ``inherited`` is the environment to start from, by default our own. Signals sent to us are passed on, so that a
@@ -63,7 +67,8 @@ def run_command(words: list[str], run: str, level: str, inherited: Mapping[str, 
     previous = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
         try:
-            children.append(subprocess.Popen(command, env=environment(run, level, inherited or os.environ)))
+            surroundings = environment(run, level, inherited or os.environ, windows)
+            children.append(subprocess.Popen(command, env=surroundings))
         except OSError as error:
             raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from error
         status = children[0].wait()

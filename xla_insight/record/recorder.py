@@ -24,6 +24,8 @@ from xla_insight.record.faults import Faults
 from xla_insight.record.framework import Framework, Writer
 from xla_insight.record.matching import Checkpoint, HookEnd, Matcher
 from xla_insight.record.stacks import Stacks, named_places
+from xla_insight.record.window_keeper import WindowKeeper
+from xla_insight.record.windows import Window, Windows
 
 TICK_S = 0.2
 MIN_TICK_S = 0.02
@@ -53,6 +55,7 @@ class Recorder:
     def __init__(
         self, framework: Framework, debug_file: DebugFile | None, ways: Ways, writer: Writer, faults: Faults
     ) -> None:
+        """``ways``: how graphs are had, and which device windows are taken."""
         self.faults = faults
         self.active = False
         self.dropped = 0
@@ -72,6 +75,8 @@ class Recorder:
         self._matcher = Matcher(
             self._events.append, self.stacks.intern_places, self._graphs.keep, self._graphs.compiled
         )
+        self.windows = Windows(ways.windows, self._graphs.profiler, self._window_ended, lambda: self._graphs.seen_bytes)
+        self._window_keeper = WindowKeeper(writer, self._events.append)
         self._threads: dict[int, int] = {}
         self._last_tracing_ns = self._last_counters_ns = self._last_anchor_ns = 0
         self._step: int | None = None
@@ -150,6 +155,18 @@ class Recorder:
         self.span(Event(time.perf_counter_ns(), None, Kind.STEP, name=source, value=float(number)))
         if source in (StepSource.PROF_STEP, StepSource.CALLBACK):
             self._step = number + 1
+        self.windows.step_ended(source, number, self._counter(self._miss) or 0)
+
+    def asked_cut(self, site: int) -> None:
+        """A cut that the program asked for at ``site`` is over."""
+        self.windows.cut(site, self._counter(self._miss) or 0)
+
+    def give_way(self) -> None:
+        """The program is about to open a profiler session of its own."""
+        self.faults.guard("windows")(self.windows.close)("closed because the program opened a profiler session")
+
+    def _window_ended(self, window: Window, content: bytes) -> None:
+        self._raw.append(("window", window, content))
 
     def before_clear(self) -> None:
         """Read metrics and counters at once: the user is about to clear them."""
@@ -182,6 +199,7 @@ class Recorder:
         now = time.perf_counter_ns()
         self._matcher.begin_recording(Checkpoint(now, 0, look.hits, look.misses, Kind.MARK, None, None))
         self._graphs.start()
+        self.faults.guard("windows")(self.windows.start)()
         self._events.append(Event(now, None, Kind.MARK, thread=0, name="start"))
         self.active = True
         self._thread = threading.Thread(target=self._run, name="xla-insight", daemon=True)
@@ -201,9 +219,11 @@ class Recorder:
             self._thread.join(timeout=5.0)
         guard = self.faults.guard("stop")
         guard(self._graphs.stop)()
+        guard(self.windows.stop)()
         guard(self._last_ticks)()
         guard(self._finish)()
         facts = {"dropped": self.dropped, "counters": self._counting.totals, **(guard(final_facts)() or {})}
+        facts["windows"] = self.windows.facts()
         faults = {"faults": self.faults.counts, "fault_messages": self.faults.messages}
         self._writer.close(**facts, **faults, end_mono_ns=time.perf_counter_ns())
 
@@ -259,6 +279,7 @@ class Recorder:
             for item in raw:
                 digest(item)
             guard("matching")(self._matcher.pair)()
+            guard("windows")(self.windows.tick)()
             self._graphs.tick()
             self._counting.refresh_names()
             self._tick_s = self._counting.next_poll_s(TICK_S, MIN_TICK_S)
@@ -305,6 +326,8 @@ class Recorder:
             self._counting.cleared(counters=item[1])
             if item[1]:
                 self._matcher.counters_cleared()
+        elif tag == "window":
+            self._window_keeper.keep(item[1], item[2])
 
     def _thread_index(self, ident: int, name: str | None = None) -> int:
         index = self._threads.get(ident)

@@ -21,14 +21,16 @@ from multiprocessing.util import Finalize
 from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xla_insight.errors import InsightError, RunExistsError
+from xla_insight.errors import InsightError, RunExistsError, UsageError
 from xla_insight.facts.events import Event, Kind, StepSource
 from xla_insight.record import torch_xla as framework
 from xla_insight.record import transformers_hooks
+from xla_insight.record.capabilities import capabilities
 from xla_insight.record.faults import Faults
 from xla_insight.record.graph_keeper import DEFAULT_LIMIT_BYTES
 from xla_insight.record.imports import ImportWatch
 from xla_insight.record.patches import Patches
+from xla_insight.record.window_plan import NO_WINDOWS, Asked, WindowPlan, parse_windows
 
 if TYPE_CHECKING:
     from xla_insight.record.recorder import Recorder
@@ -38,6 +40,7 @@ RUN_VARIABLE = "XLA_INSIGHT_RUN"
 GROUP_VARIABLE = "XLA_INSIGHT_GROUP"
 LEVEL_VARIABLE = "XLA_INSIGHT_LEVEL"
 GRAPH_BYTES_VARIABLE = "XLA_INSIGHT_MAX_GRAPH_BYTES"
+WINDOWS_VARIABLE = "XLA_INSIGHT_WINDOWS"
 MAX_NAMES = 1000
 
 
@@ -69,6 +72,7 @@ class Session:
         self.group = group
         self.path = self.out
         self.max_graph_bytes: int | None = None
+        self.windows = NO_WINDOWS
         self.pid = os.getpid()
         self.faults = Faults()
         self.recorder: Recorder | None = None
@@ -116,13 +120,13 @@ class Session:
         settings = framework.arrange_settings(text=full)
         if settings.dump is not None:
             settings.dump.attend()
-        writer = self._writer(capabilities(phase, settings), settings.users_environment())
+        writer = self._writer(capabilities(phase, settings, self.windows), settings.users_environment())
         # Lines change the "Computation hash" in the framework's debug output, so not where a user reads that.
         unseen = settings.file is not None and settings.file.owned
         lines = unseen and not framework.lines_are_the_users()
         sessions = settings.dump is None and settings.file is not None
         text = settings.text if full else None
-        ways = Ways(settings.dump, text, sessions, lines, full, self._graph_limit())
+        ways = Ways(settings.dump, text, sessions, lines, full, self._graph_limit(), self.windows)
         recorder = Recorder(framework.framework(module), settings.file, ways, writer, self.faults)
         self._hooks = TorchHooks(recorder, self._patches)
         self.faults.guard("hooks")(hide_recorder)()
@@ -261,27 +265,6 @@ class Session:
         Session.current = None
 
 
-def capabilities(phase: str, settings: Any) -> dict[str, Any]:
-    """What this recording can capture, for ``process.json`` and every surface.
-
-    ``graph_capture``: `compiles` (every graph as it was cut), `programs` (graphs after optimization), or False.
-    """
-    graph_capture: str | bool = "programs" if settings.file is not None else False
-    if settings.dump is not None:
-        graph_capture = "compiles"
-    return {
-        "phase": phase,
-        "events": True,
-        "graph_hash": settings.file is not None,
-        "graph_hash_reason": settings.reason,
-        "triggers": True,
-        "graph_capture": graph_capture,
-        "graph_capture_reason": settings.dump_reason,
-        "graph_text": settings.text is not None,
-        "device_time": "inferred",
-    }
-
-
 def _after_fork() -> None:
     framework.drop_inherited_settings()
     if Session.current is not None:
@@ -310,11 +293,21 @@ def _level(level: str | None) -> str:
     return wanted
 
 
+def _windows(asked: Asked | None, level: str) -> WindowPlan:
+    try:
+        return parse_windows(asked if asked is not None else os.environ.get(WINDOWS_VARIABLE) or None, level)
+    except (UsageError, TypeError, ValueError) as error:
+        say(f"windows: {error}; recording without windows")
+        return NO_WINDOWS
+
+
 def start_from_environment(module: ModuleType) -> None:
     """Open the session that ``xla-insight run`` asked for, when ``module`` (torch_xla) has just been imported."""
     out = os.environ.get(RUN_VARIABLE)
     if out and Session.current is None:
-        Session(out, _level(None), os.environ.get(GROUP_VARIABLE)).open(module)
+        session = Session(out, _level(None), os.environ.get(GROUP_VARIABLE))
+        session.windows = _windows(None, session.level)
+        session.open(module)
 
 
 class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
@@ -322,8 +315,10 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
 
     ``level``: ``"light"`` for runs in production, ``"full"`` for diagnosis (each graph's text with the hashes of its
     roots, source lines in every graph; tens of ms for each execution). ``max_graph_bytes``: limit of stored graphs,
-    compressed (256 MB). Inside another recording it only passes step marks on. Nothing it does can raise into the
-    block; an ``out`` that already holds something is left alone and a numbered name is used instead (``path``).
+    compressed (256 MB). ``windows``: the steps in which the device's own record is taken: ``"10-12,100"``, a sequence
+    of steps and (first, last) pairs, ``"none"``, or ``"auto"`` (a few steps early and late, once that is cheap).
+    Inside another recording it only passes step marks on. Nothing it does can raise into the block; an ``out`` that
+    already holds something is left alone and a numbered name is used instead (``path``).
     """
 
     def __init__(
@@ -333,9 +328,11 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
         level: str | None = None,
         group: str | None = None,
         max_graph_bytes: int | None = None,
+        windows: Asked | None = None,
     ) -> None:
         self._out = os.fspath(out)
         self._max_graph_bytes = max_graph_bytes
+        self._windows = windows
         self._level = level
         self._group = group
         self._session: Session | None = None
@@ -360,6 +357,7 @@ class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`
             else:
                 self._session = Session(self._out, _level(self._level), self._group or _group())
                 self._session.max_graph_bytes = self._max_graph_bytes
+                self._session.windows = _windows(self._windows, self._session.level)
                 self._session.open()
 
     def __exit__(

@@ -19,6 +19,7 @@ import pyarrow as pa
 from xla_insight.analysis import load_tables
 from xla_insight.analysis.idle_causes import idle_table
 from xla_insight.analysis.step_table import build_step_table
+from xla_insight.analysis.windows import operation_table
 from xla_insight.errors import ExportError
 from xla_insight.facts.report import Report, Site
 
@@ -120,9 +121,10 @@ def report_tables(report: Report) -> dict[str, list[dict[str, Any]]]:
 
 
 def time_tables(run: Run, tables: RunTables | None = None) -> dict[str, Iterator[pa.RecordBatch]]:
-    """``steps`` with the account of their time, and ``idle``: the stretches in which the device had nothing to run."""
+    """``steps`` with the account of their time, ``idle``: the stretches in which the device had nothing to run, and
+    ``device_ops``: what it ran in device windows, by operation."""
     tables = load_tables(run) if tables is None else tables
-    frames = {"steps": build_step_table(tables), "idle": idle_table(tables)}
+    frames = {"steps": build_step_table(tables), "idle": idle_table(tables), "device_ops": operation_table(tables)}
     return {name: _batches(frame) for name, frame in frames.items()}
 
 

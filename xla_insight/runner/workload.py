@@ -109,7 +109,7 @@ def launch_recorded(workload: Workload, run: str, level: str, exchange: Path) ->
     from xla_insight.record import launch  # loads numpy and pyarrow, which a page of help does without
 
     variables = {**os.environ, **workload.variables(), EXCHANGE_VARIABLE: str(exchange)}
-    return launch.run_command(workload.command(), run, level, variables)
+    return launch.run_command(workload.command(), run, level, inherited=variables)
 
 
 def read_exchange(exchange: Path, name: str) -> dict[str, Any]:

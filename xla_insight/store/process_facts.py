@@ -17,7 +17,7 @@ MAX_NS = 1 << 60
 _MAX_WALL_NS = 1 << 62
 _TEXTS = ("id", "uuid", "group", "host", "cwd", "device", "level", "ended", "run", "spool", "last_error")
 _WHOLE = ("pid", "local_rank", "world_size", "dropped", "end_mono_ns", "started_unix_ns", "threads")
-_OBJECTS = ("versions", "environment", "capabilities", "fault_messages", "persistent_cache")
+_OBJECTS = ("versions", "environment", "capabilities", "fault_messages", "persistent_cache", "windows")
 _COUNTS = ("lost", "faults", "counters")
 
 

@@ -25,6 +25,7 @@ from xla_insight.store.graph_files import FOLDER, HLO, IR, MAX_MODULE_BYTES, dec
 from xla_insight.store.loading import Loaded, ProcessLog, load
 from xla_insight.store.run_files import RefusedError, RemoteFiles
 from xla_insight.store.views import TABLES
+from xla_insight.store.window_files import MAX_WINDOW_BYTES, window_file
 
 LIVE_S = 15.0
 """A process that has not ended and wrote within this time is taken to be recording."""
@@ -165,6 +166,17 @@ class Run:
             return None
         try:
             return decompress(self._files.read(name, MAX_MODULE_BYTES))
+        except (OSError, RefusedError):
+            return None
+
+    def window(self, process: int, name: str) -> bytes | None:
+        """The profiler session of a device window (table ``windows``) of a process; None when not kept, or damaged."""
+        file = window_file(name)
+        folders = [info.folder for info in self.processes if info.index == process]
+        if file is None or not folders:
+            return None
+        try:
+            return decompress(self._files.read(f"{folders[0]}/{file}", MAX_WINDOW_BYTES), MAX_WINDOW_BYTES)
         except (OSError, RefusedError):
             return None
 

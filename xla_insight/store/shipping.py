@@ -19,6 +19,7 @@ from xla_insight.store import folder as folders
 from xla_insight.store.graph_files import FOLDER as GRAPHS_FOLDER
 from xla_insight.store.schema import OPEN_FILE, PART_PREFIX, RUN_FILE
 from xla_insight.store.stream import remove_quietly
+from xla_insight.store.window_files import FOLDER as WINDOWS_FOLDER
 
 LOCAL_URL = "file://"
 CONNECT_S = 30.0
@@ -152,7 +153,7 @@ class Shipper:
         except Exception as error:  # every kind of remote file system has errors of its own
             self.last_error = f"{type(error).__name__}: {error}"
             return False
-        if name.startswith((PART_PREFIX, GRAPHS_FOLDER)):  # they never change: the spool stays small
+        if name.startswith((PART_PREFIX, GRAPHS_FOLDER, WINDOWS_FOLDER)):  # they never change: the spool stays small
             remove_quietly(path)
         return True
 

@@ -30,6 +30,7 @@ TABLES = (
     "losses",
     "marks",
     "threads",
+    "windows",
 )
 
 HOST_KINDS = (
@@ -168,6 +169,11 @@ VIEWS = {
     "faults": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.FAULT}'",
     "losses": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.LOST}'",
     "marks": f"SELECT process, rank, time_ns, name, detail FROM log WHERE kind = '{Kind.MARK}'",
+    "windows": f"""
+        SELECT process, rank, time_ns, duration_ns, name, try_cast(value AS BIGINT) AS stop_ns,
+               try_cast(dims[2] AS INTEGER) AS first_step, try_cast(dims[3] AS INTEGER) AS last_step,
+               dims[1] AS wall_ns, dims[4] AS bytes, detail AS note
+        FROM log WHERE kind = '{Kind.WINDOW}' AND duration_ns IS NOT NULL""",
     "sources": f"""
         SELECT file, line, any_value(text ORDER BY process, time_ns) AS text FROM (
             SELECT process, time_ns, name AS file,

@@ -24,6 +24,7 @@ from xla_insight.store.parts import PartFacts, write_part
 from xla_insight.store.schema import DEFINITIONS, PROCESS_FILE, RUN_FILE, STREAM_SUFFIX, part_name, to_batch
 from xla_insight.store.shipping import LOCAL_URL, Destination, Shipper, is_remote, make_spool
 from xla_insight.store.stream import OpenStream, remove_quietly
+from xla_insight.store.window_files import window_file
 
 PART_EVENTS = 65_536
 PART_BYTES = 16_000_000
@@ -127,6 +128,20 @@ class RunWriter:
                 self._graphs[graph] = [size, len(content)]
             self._facts_due = True
             self._ship(name)
+        return size
+
+    def write_window(self, name: str, content: bytes) -> int | None:
+        """Store the session of a device window, compressed; its size on disk, None when it could not be written."""
+        file = window_file(name)
+        if self._idle() or file is None:
+            return None
+        with self._lock:
+            try:
+                size = write_compressed(os.path.join(self.folder, file), content)
+            except OSError as error:
+                self._failed(error)
+                return None
+            self._ship(file)
         return size
 
     def touch(self) -> None:

@@ -13,7 +13,7 @@ import struct
 
 import torch
 import torch_xla
-from torch_xla.debug import metrics
+from torch_xla.debug import metrics, profiler
 
 import xla_insight as xi
 
@@ -43,6 +43,8 @@ def train(prof: "xi.profile | None") -> None:
 
 
 def misbehave(step: int) -> None:
+    if FAULT == "trace" and step == 3:
+        profiler.stop_trace()
     if step != 2:
         return
     if FAULT == "clear":
@@ -53,6 +55,8 @@ def misbehave(step: int) -> None:
         raise ValueError("the loss is a banana")
     elif FAULT == "interrupt":
         os.kill(os.getpid(), 2)
+    elif FAULT == "trace":
+        profiler.start_trace(os.environ["LOOP_TRACE"])
     elif FAULT == "delete":
         shutil.rmtree(os.environ["LOOP_DELETE"])
     elif FAULT == "full":

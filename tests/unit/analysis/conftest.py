@@ -54,6 +54,17 @@ COLUMNS = {
     "loader_errors": ["process", "step", "time_ns", "exception", "message", "site"],
     "faults": ["process", "what", "count"],
     "losses": ["process", "what", "count", "why"],
+    "windows": [
+        "process",
+        "time_ns",
+        "duration_ns",
+        "name",
+        "stop_ns",
+        "first_step",
+        "last_step",
+        "wall_ns",
+        "note",
+    ],
 }
 Rows = Sequence[dict[str, Any]]
 MS = 1_000_000
@@ -63,9 +74,11 @@ def make_tables(
     processes: Sequence[Process] = (Process(0, 0, 0, 10_000 * MS),),
     places: dict[int, Place] | None = None,
     hlo: Callable[[str], bytes | None] = lambda graph: None,
+    window: Callable[[int, str], bytes | None] = lambda process, name: None,
     **rows: Rows,
 ) -> RunTables:
-    """Tables with the given rows (``process`` 0 unless said); ``places`` maps site ids of every process."""
+    """Tables with the given rows (``process`` 0 unless said); ``places`` maps site ids of every process; ``hlo`` and
+    ``window`` give graphs and sessions of device windows."""
     frames = {}
     for name, columns in COLUMNS.items():
         given = [{"process": 0, **row} for row in rows.pop(name, ())]
@@ -73,7 +86,7 @@ def make_tables(
     assert not rows, f"no such tables: {sorted(rows)}"
     frames["ran"] = _ran(frames["executions"])
     known = {(p.index, site): place for p in processes for site, place in (places or {}).items()}
-    return RunTables(frames, tuple(processes), known, hlo)
+    return RunTables(frames, tuple(processes), known, hlo, window=window)
 
 
 def _ran(executions: pd.DataFrame) -> pd.DataFrame:

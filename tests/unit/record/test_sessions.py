@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xla_insight.facts.xspace import read_programs
 from xla_insight.record import sessions
 from xla_insight.record.blocks import COMPILATION, Block
 from xla_insight.record.modules import Module
-from xla_insight.record.sessions import Sessions, read_programs
+from xla_insight.record.sessions import Sessions
 
 
 def message(number: int, content: bytes) -> bytes:

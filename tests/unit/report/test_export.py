@@ -21,7 +21,7 @@ from xla_insight.report.parquet import export_parquet
 from xla_insight.store.reader import Run, open_run
 from xla_insight.store.views import TABLES
 
-NAMES = [*TABLES, "idle", *report_columns(), "shapes", "plans"]
+NAMES = [*TABLES, "idle", "device_ops", *report_columns(), "shapes", "plans"]
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,12 @@ import pytest
 
 from xla_insight.facts.report import (
     DataFacts,
+    DeviceLine,
+    DeviceOperation,
+    DeviceWindow,
     Finding,
     GraphFacts,
+    MeasuredTime,
     Quality,
     Recompile,
     Report,
@@ -47,6 +51,19 @@ BARE = replace(
     findings=(),
     time=TimeFacts(0.0, {}, None, {}, None, Quality.MEASURED),
     verdict=Verdict("nothing", "No graph was executed.", None),
+)
+
+
+MEASURED = MeasuredTime(
+    summary="Measured for 412 ms in steps 8 to 10: the device was busy 31 % of it.",
+    windows=(DeviceWindow(8, 10, 3.0, 0.5, 0.1, 0.412, 0.128, 0.13, 0.5),),
+    measured_s=0.412,
+    busy_s=0.128,
+    inferred_busy_s=0.13,
+    error_points=0.5,
+    stop_s=0.1,
+    lines=(DeviceLine(None, ("aten__mm",), 3, 0.1, 0.8),),
+    operations=(DeviceOperation("dot.3", "dot", "aten__mm", None, None, 3, 0.1, 0.8),),
 )
 
 
@@ -123,3 +140,12 @@ def test_json_has_every_field_of_the_contract() -> None:
     }  # fmt: skip
     assert plain["recompiles"][1]["site"]["line"] == 31 and plain["findings"][0]["severity"] == "critical"
     assert json.loads(render_json(BARE))["steps"]["median_ms"] is None
+
+
+def test_what_device_windows_measured_is_told_and_is_in_json() -> None:
+    report = replace(REPORT, time=replace(REPORT.time, measured=MEASURED))
+    assert MEASURED.summary.replace(" ", "") in render_text(report).replace("\n", "").replace(" ", "")
+    told = json.loads(render_json(report))["time"]["measured"]
+    assert told["error_points"] == 0.5 and told["windows"][0]["first_step"] == 8
+    assert told["lines"][0]["site"] == {} == told["operations"][0]["site"]
+    assert json.loads(render_json(REPORT))["time"]["measured"] is None

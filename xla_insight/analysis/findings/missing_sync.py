@@ -14,7 +14,7 @@ import pandas as pd
 
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.recompiles import Explained
-from xla_insight.analysis.tables import NOWHERE, Place
+from xla_insight.analysis.tables import NOWHERE, Place, integers
 from xla_insight.facts import numbers
 from xla_insight.facts.events import Trigger
 from xla_insight.facts.report import Finding
@@ -82,31 +82,30 @@ def _last_reads(context: Context, member: Explained) -> Place:
 def _piled_up(context: Context) -> Finding | None:
     """Several batches were uploaded at one line before a read ran them all, and no sync came after."""
     for process in context.tables.processes:
+        if context.tables.of("spans", process.index).empty:
+            continue
         syncs = context.tables.of("syncs", process.index)
         ran = syncs[syncs["executions"].fillna(0) > 0]
-        partial = ran["trigger"].isin([Trigger.READ]).to_numpy(dtype=np.bool_)
-        ended = ran[~ran["trigger"].isin(_PARTIAL)]
-        last_sync = ended["time_ns"].max() if len(ended) else None
-        for position in np.flatnonzero(partial):
-            cut = ran.iloc[position]
-            if last_sync is not None and cut["time_ns"] < last_sync:
-                continue
-            low = int(ran["time_ns"].iloc[position - 1]) if position else process.start_ns
-            times = _repeats(context, process.index, low, int(cut["time_ns"]))
-            if times >= REPEATED_UPLOADS:
-                return _piled_finding(context, context.tables.place(process.index, cut["site"]), times)
+        times = integers(ran["time_ns"])
+        suspect = ran["trigger"].isin([Trigger.READ]).to_numpy(dtype=np.bool_)
+        ended = times[~ran["trigger"].isin(_PARTIAL).to_numpy(dtype=np.bool_)]
+        if len(ended):
+            suspect = suspect & (times >= ended.max())
+        uploads = context.tables.of("uploads", process.index)
+        uploaded = integers(uploads["time_ns"])
+        lows = np.searchsorted(uploaded, np.concatenate([[process.start_ns], times[:-1]]), side="right")
+        highs = np.searchsorted(uploaded, times, side="left")
+        # A read with fewer uploads before it than that cannot have run so many of one batch.
+        for position in np.flatnonzero(suspect & (highs - lows >= REPEATED_UPLOADS)):
+            count = _repeats(uploads.iloc[lows[position] : highs[position]])
+            if count >= REPEATED_UPLOADS:
+                return _piled_finding(context, context.tables.place(process.index, ran["site"].iloc[position]), count)
     return None
 
 
-def _repeats(context: Context, process: int, low: int, high: int) -> int:
-    """How often the most frequent upload happened in a time, leaving out several at one instant (one batch)."""
-    uploads: pd.DataFrame = context.tables.of("uploads", process)
-    inside = uploads[(uploads["time_ns"] > low) & (uploads["time_ns"] < high)]
-    backward = context.tables.of("spans", process)
-    if inside.empty or backward.empty:
-        return 0
-    counts = Counter(zip(inside["site"], inside["name"].astype(str), strict=True))
-    return max(counts.values())
+def _repeats(uploads: pd.DataFrame) -> int:
+    """How often the most frequent upload happened."""
+    return max(Counter(zip(uploads["site"], uploads["name"].astype(str), strict=True)).values())
 
 
 def _piled_finding(context: Context, place: Place, times: int) -> Finding:

@@ -48,7 +48,7 @@ def framework(module: ModuleType) -> Framework:
         tracing_metric="LazyTracing",
         transfer_metrics={"to_device": "TransferToDeviceTime", "from_device": "TransferFromDeviceTime"},
         bytes_metrics={"to_device": "OutboundData", "from_device": "InboundData"},
-        session=lambda: bytes(extension.profiler.TslProfilerSessionWrapper().stop()),
+        session=extension.profiler.TslProfilerSessionWrapper,
         lines=extension._set_ir_debug,
         ignored_counters=("xla::", "Create", "Destroy", "RegisterXLA", "DeviceData"),
     )

@@ -59,6 +59,7 @@ class XlaHooks:
         wrap(extension, "_xla_wait_device_ops", lambda f: self.hooks.timed(f, Kind.DEVICE_WAIT, "wait_device_ops"))
         wrap(extension, "_clear_xla_counters", lambda original: self._cleared(original, counters=True))
         wrap(extension, "_clear_xla_metrics", lambda original: self._cleared(original, counters=False))
+        wrap(extension.profiler, "TslProfilerSessionWrapper", self._users_session)
         wrap(xla_model, "save", lambda f: self.hooks.timed(f, Kind.CHECKPOINT, "xm.save"))
         wrap(xla_model, "_maybe_convert_to_cpu", self._to_host)
         wrap(parallel_loader.ParallelLoader, "next_item", self._next_item)
@@ -121,6 +122,8 @@ class XlaHooks:
         recorder.read_counters_if_due()
         recorder.end(Kind.SYNC, begin_ns, trigger, site)
         self.hooks.parameters.cut()
+        if trigger is Trigger.SYNC:
+            recorder.asked_cut(site)
         if trigger is Trigger.STEP_TRACE:
             recorder.mark_step(StepSource.STEP_TRACE)
         elif trigger is Trigger.LOADER and self._batch_given:
@@ -141,6 +144,17 @@ class XlaHooks:
                 found = trigger
         self._triggers[id(code)] = found
         return found
+
+    def _users_session(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """The program profiles by itself: only one session can be open, and it is the program's."""
+        recorder = self.recorder
+
+        def open_session(*args: Any, **kwargs: Any) -> Any:
+            if recorder.active:
+                recorder.give_way()
+            return original(*args, **kwargs)
+
+        return open_session
 
     def _cleared(self, original: Callable[..., Any], counters: bool) -> Callable[..., Any]:
         recorder = self.recorder
