@@ -239,6 +239,7 @@ def main() -> None:
     parser.add_argument("--rules", action="store_true", help="train the rules of thumb too")
     parser.add_argument("--control", action="store_true", help="train as recorded once more, after the plan")
     parser.add_argument("--million", action="store_true", help="only time the advice on a million batches")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the recordings there")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--train", choices=TEXTS, help=argparse.SUPPRESS)
     parser.add_argument("--buckets", type=json.loads, default=[], help=argparse.SUPPRESS)
@@ -251,7 +252,7 @@ def main() -> None:
         print(json.dumps(million(), indent=2))
         return
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        results = [_judged(options, name, Path(folder)) for name in options.texts]
+        results = [_judged(options, name, options.keep or Path(folder)) for name in options.texts]
     if options.json:
         print(json.dumps(results, indent=2))
     else:
