@@ -72,7 +72,8 @@ class Entry(NamedTuple):
     @property
     def last_use_unix_s(self) -> float:
         """When it was last used, as far as that is known: at least when it was written."""
-        return max(self.modified_unix_s, self.used_unix_s or 0.0)
+        used = self.used_unix_s
+        return self.modified_unix_s if used is None else max(self.modified_unix_s, used)
 
 
 class JoinedEntry(NamedTuple):

@@ -79,6 +79,7 @@ class LocalCache:
     def items(self, folder: str = "") -> Iterator[FileFact]:
         """See `CacheFolder`."""
         handle = self._open(folder)
+        new = tuple.__new__  # a third of the time that calling the class takes, and there can be a million
         try:
             with os.scandir(handle) as found:
                 for item in found:
@@ -87,7 +88,8 @@ class LocalCache:
                     except FileNotFoundError:  # gone since: somebody else cleans up, too
                         continue
                     kind = status.st_mode & _KIND
-                    yield FileFact(item.name, status.st_size, status.st_mtime, kind == _REGULAR, kind == _FOLDER)
+                    fact = (item.name, status.st_size, status.st_mtime, kind == _REGULAR, kind == _FOLDER)
+                    yield new(FileFact, fact)
         except OSError as error:
             raise CacheNotFoundError(f"{self.path} cannot be listed ({error.strerror})") from error
         finally:

@@ -75,6 +75,7 @@ def without_collection() -> Iterator[None]:
 def _listed(folder: CacheFolder) -> Listing:
     listing = Listing()
     append, torch_xla, is_torn = listing.entries.append, Layout.TORCH_XLA, State.TORN
+    new = tuple.__new__  # as in `LocalCache.items`
     jax: dict[str, dict[str, FileFact]] = {}
     for item in folder.items():
         name, size, modified_unix_s, regular, is_folder = item
@@ -83,7 +84,7 @@ def _listed(folder: CacheFolder) -> Listing:
         elif not regular:
             listing.foreign += 1
         elif name.isdecimal() and _is_hash(name):
-            append(Entry(torch_xla, name, size, modified_unix_s, None, None, None if size else is_torn))
+            append(new(Entry, (torch_xla, name, size, modified_unix_s, None, None, None if size else is_torn, ())))
         elif (match := _JAX.fullmatch(item.name)) is not None:
             jax.setdefault(match[1], {})[match[2]] = item
         elif item.name == JAX_LOCK:

@@ -133,13 +133,14 @@ def _version(facts: Any) -> str | None:
 def join(entries: Iterable[Entry], usage: Usage, newest: str | None = None) -> Iterable[JoinedEntry]:
     """Every entry with its state. ``newest``: the newest compiler version among Neuron entries ."""
     known, torch_xla = usage.graphs, Layout.TORCH_XLA
-    unknown = State.ORPHAN if usage.runs else State.UNJOINED
+    rest = ((), "", None, None, 0, 0)
+    unknown, new = State.ORPHAN if usage.runs else State.UNJOINED, tuple.__new__
     for entry in entries:
         own = entry.layout is torch_xla
         use = known.get(int(entry.name)) if own and known else None
         if use is None:
             plain = own and entry.damage is None
-            yield JoinedEntry(entry, unknown if plain else _state(entry, None, usage, newest))
+            yield new(JoinedEntry, (entry, unknown if plain else _state(entry, None, usage, newest), *rest))
         else:
             yield JoinedEntry(
                 entry, _state(entry, use, usage, newest), tuple(use.runs), use.command, use.first_step,
