@@ -149,6 +149,7 @@ class Shapes(StrEnum):
     BUCKETS = "shapes-buckets"
     """How many buckets; 0: as many as pay."""
     HORIZON = "shapes-horizon"
+    OBJECTIVE = "shapes-objective"
     OWN = "shapes-own"
     """Bucket ends of someone's own choice, as text."""
     PROBLEM = "shapes-own-problem"
@@ -168,3 +169,4 @@ class Compare(StrEnum):
     HEAD = "compare-head"
     PICKER = "compare-picker"
     CONTENT = "compare-content"
+    TREND = "compare-trend"

@@ -31,8 +31,8 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     folder = tmp_path_factory.mktemp("runs")
     build_run(folder / "run", steps=140, step_ms=40, device_ms=25)
     library = Library(folder)
-    found = library.shapes(library.view("run"), 0)
-    assert library.shapes(library.view("run"), 0) is found, "read once"
+    found = library.shapes(library.view("run"))
+    assert library.shapes(library.view("run")) is found, "read once"
     checked: Problem = found
     assert checked is not None
     return checked
@@ -98,7 +98,7 @@ def test_what_is_tried_is_in_the_address() -> None:
 def test_nothing_to_plan_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "run", 8)
     library = Library(tmp_path)
-    nothing = library.shapes(library.view("run"), 0)
+    nothing = library.shapes(library.view("run"))
     assert nothing is None
     assert "no shapes to plan for" in text_of(shown(nothing)[0])
     assert rows_of(nothing)[0] == []
@@ -109,7 +109,7 @@ def test_nothing_to_plan_says_so(tmp_path: Path) -> None:
 def test_one_shape_only(tmp_path: Path) -> None:
     build_run(tmp_path / "run", steps=30, pattern="A")
     library = Library(tmp_path)
-    head, outcome, _, code, drawn, _ = shown(library.shapes(library.view("run"), 0))
+    head, outcome, _, code, drawn, _ = shown(library.shapes(library.view("run")))
     assert "nothing to pad" in text_of(head)
     assert "as recorded" in text_of(outcome)
     assert code is None
@@ -127,7 +127,7 @@ def test_rows_hold_values_and_texts(problem: Problem) -> None:
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     build_run(tmp_path / "run", hostile=True, steps=60)
     library = Library(tmp_path)
-    drawn = shown(library.shapes(library.view("run"), 0))[4]
+    drawn = shown(library.shapes(library.view("run")))[4]
     assert HOSTILE_FORMULA[:8] in text_of(drawn)
     figure = json.dumps([part.children[1].figure.to_plotly_json() for part in drawn], default=str)
     assert "HYPERLINK" not in figure

@@ -5,6 +5,7 @@ A group of commands. Leaves the inspection to ``analysis`` and the wording to ``
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -77,17 +78,16 @@ def explain_command(
     as_json: _Json = False,
 ) -> None:
     """Say why a run compiled what it could have loaded, and what a start with this cache would save."""
-    from xla_insight.analysis.cache.explain import explain_misses
-    from xla_insight.analysis.cache.usage import previous_run
+    from xla_insight.analysis.cache.explain import MOST_EARLIER, explain_misses
+    from xla_insight.analysis.cache.usage import earlier_runs
     from xla_insight.report.cache_text import write_explanation
     from xla_insight.store.reader import open_run
 
     (inspected,) = _inspected([cache], _usage(runs))
-    with open_run(run) as opened:
-        previous = previous_run(opened, _places(runs))
-        explanation = explain_misses(inspected, opened, previous)
-        if previous is not None:
-            previous.close()
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_run(run))
+        earlier = [stack.enter_context(other) for other in earlier_runs(opened, _places(runs), MOST_EARLIER)]
+        explanation = explain_misses(inspected, opened, earlier)
     with standard_output() as stream:
         if as_json:
             _write_json(explanation.to_json(), stream)

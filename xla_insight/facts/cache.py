@@ -128,6 +128,8 @@ class MissReason(StrEnum):
     OTHER_GRAPH = "other_graph"
     UNREADABLE = "unreadable"
     OTHER_FOLDER = "other_folder"
+    READ_ONLY = "read_only"
+    """An earlier run built it and was not allowed to keep it."""
     NO_CACHE = "no_cache"
     GONE = "gone"
     """An earlier run built it; it is not in the folder any more, or never got there."""

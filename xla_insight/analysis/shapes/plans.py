@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from xla_insight.analysis.shapes.problem import Problem, mean_sizes
 from xla_insight.analysis.shapes.variants import Variant
+from xla_insight.facts.shapes import Objective
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -24,9 +25,34 @@ _LIKELY = 1.645
 """Standard deviations on each side that hold 90 %."""
 
 
+_WEIGHTS = {Objective.TIME: (1.0, 1.0), Objective.STEPS: (1e-6, 1.0), Objective.COMPILES: (1.0, 1e-6)}
+"""Of compiling and of steps. What does not count decides between equals still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What plans are compared by: the objective, over the recorded steps and ``future_steps`` of the same kind."""
+
+    future_steps: int = 0
+    objective: Objective = Objective.TIME
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """What a second of compiling and a second of steps count."""
+        return _WEIGHTS[self.objective]
+
+    def cost(self, plan: Plan) -> float:
+        """What is to be least, in seconds."""
+        compiling, steps = self.weights
+        return compiling * plan.compile_s + steps * plan.step_s
+
+
 @dataclass(frozen=True)
 class Plan:
-    """A plan judged over the recorded steps and those to come. Seconds are inferred from the fitted models."""
+    """A plan judged over the recorded steps and those to come. Seconds are inferred from the fitted models.
+
+    With several ranks, compiles are those of all of them, and seconds those of a rank on average.
+    """
 
     id: str
     """`as_recorded`, `pad_to_max`, `multiples_of_8`, `powers_of_two`, `optimal_3`, `group_by_length`, …"""
@@ -43,7 +69,9 @@ class Plan:
     extrapolated: bool = False
     """Some bucket lies outside the sizes that were timed."""
     memory_bytes: int | None = None
-    """Of the largest recorded graph that the plan uses: inputs, outputs and temporaries, less what is shared."""
+    """Of the largest graph that the plan uses: inputs, outputs and temporaries, less what is shared."""
+    memory_inferred: bool = False
+    """No recorded graph had that size: its memory is worked out from that of others."""
     note: str = ""
     changes_order: bool = False
     """It regroups samples into other batches, so it is no matter of padding alone."""
@@ -81,12 +109,14 @@ def evaluate(problem: Problem, name: tuple[str, str], buckets: Buckets | None, f
         compiles, compile_s = compiles + count, compile_s + seconds
         compile_error_s += error_s**2
     recorded_steps_s = float(problem.shape_units @ step_seconds(problem, unit_sizes))
-    scale = 1 + future_steps / max(1, problem.units)
-    step_s = recorded_steps_s * scale
+    scale, ranks = problem.scale(future_steps), problem.ranks
+    step_s = recorded_steps_s * scale / ranks
+    compile_s /= ranks
     spread_s = _spread(problem, recorded_steps_s - problem.units * problem.overhead_s, scale)
-    known = None if spread_s is None else _LIKELY * float(np.sqrt(compile_error_s + spread_s**2))
+    known = None if spread_s is None else _LIKELY * float(np.sqrt(compile_error_s + spread_s**2)) / ranks
     total = compile_s + step_s
     used = problem.shape_units > 0
+    memory_bytes, memory_inferred = _memory(problem, unit_sizes[used])
     return Plan(
         *name,
         buckets=buckets,
@@ -96,7 +126,8 @@ def evaluate(problem: Problem, name: tuple[str, str], buckets: Buckets | None, f
         waste=waste(problem, sizes, rows_filled=not recorded),
         range_s=None if known is None else (max(0.0, total - known), total + known),
         extrapolated=problem.step is None or bool(problem.step.outside(unit_sizes[used]).any()),
-        memory_bytes=_memory(problem, unit_sizes[used]),
+        memory_bytes=memory_bytes,
+        memory_inferred=memory_inferred,
     )
 
 
@@ -160,12 +191,16 @@ def _variant_compiles(
     return len(first), float(seconds.sum()), error * float(np.sqrt(np.sum(seconds**2)))
 
 
-def _memory(problem: Problem, unit_sizes: Floats) -> int | None:
-    """Memory of the graph that ran at the largest padded sizes; None when no recorded graph had them."""
+def _memory(problem: Problem, unit_sizes: Floats) -> tuple[int | None, bool]:
+    """Memory of the graph at the largest padded sizes, and whether it is inferred as no recorded graph had them."""
     largest = unit_sizes[np.argmax(np.prod(unit_sizes, axis=1))]
     alike = np.flatnonzero((mean_sizes(problem, problem.sizes) == largest).all(axis=1))
     known = problem.shape_memory[alike]
-    return int(np.nanmax(known)) if np.isfinite(known).any() else None
+    if np.isfinite(known).any():
+        return int(np.nanmax(known)), False
+    if problem.memory is None or problem.memory.error is None:
+        return None, False
+    return int(problem.memory.curve(largest[None, :])[0]), True
 
 
 def _spread(problem: Problem, device_s: float, scale: float) -> float | None:
