@@ -19,6 +19,7 @@ from tests.app.recordings import write_run
 from tests.app.test_pages import text_of
 from tests.synthetic import HOSTILE_FORMULA, build_run
 from xla_insight.analysis.shapes import Problem
+from xla_insight.facts.shapes import Objective
 from xla_insight.report.figures import Canvas
 from xla_insight.report.figures_shapes import size_figure
 
@@ -66,6 +67,22 @@ def test_a_number_of_buckets_and_steps_to_come(problem: Problem) -> None:
     assert "1 bucket" in few and "3 buckets" in many
     assert few != many != later
     assert "100\u2009140 steps" in later
+
+
+def test_an_objective_can_be_chosen(problem: Problem) -> None:
+    head, outcome, plans, *_ = shown(problem, future_steps=100_000, objective=Objective.COMPILES)
+    assert "of compiling over 100\u2009140 steps" in text_of(head).replace("\u00a0", " ")
+    assert "1 bucket" in text_of(outcome)
+    assert Wish.parse(Wish(objective=Objective.STEPS).text).objective is Objective.STEPS
+    assert Wish.of(0, "", 0, "nonsense").objective is Objective.TIME
+    assert "Largest graph" in text_of(plans)
+
+
+def test_all_ranks_are_planned_for(tmp_path: Path) -> None:
+    build_run(tmp_path / "run", steps=60, step_ms=40, ranks=2)
+    library = Library(tmp_path)
+    head, *_ = shown(library.shapes(library.view("run")))
+    assert "on each of 2 ranks" in text_of(head) and "each of which compiles for itself" in text_of(head)
 
 
 def test_own_sizes(problem: Problem) -> None:

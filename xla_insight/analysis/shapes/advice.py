@@ -16,6 +16,7 @@ from xla_insight.analysis.shapes.search import LISTED, optimal_plans, recorded_p
 from xla_insight.facts import numbers
 from xla_insight.facts.shapes import Objective
 
+_UNSTEADY = 0.2
 LEAST_SAVING = 0.01
 """Share of the time as recorded; less is not worth a change of code."""
 
@@ -192,6 +193,12 @@ def _notes(problem: Problem, recorded: Plan, chosen: Plan | None, future_steps: 
     if problem.left_out:
         notes.append(
             f"{numbers.plural(problem.left_out, 'batch', 'batches')} of another kind (an evaluation, say) left out."
+        )
+    if abs(problem.drift) > _UNSTEADY:
+        slower = "slower" if problem.drift > 0 else "faster"
+        notes.append(
+            f"Steps of the recording's second half are {numbers.percent(100 * abs(problem.drift))} of a step {slower}"
+            " than those of the first, whatever their shape: predictions can be no surer than that."
         )
     if problem.thin:
         notes.append(f"Thin data: {'; '.join(problem.thin)}.")

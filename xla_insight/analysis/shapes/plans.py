@@ -23,6 +23,8 @@ Buckets = tuple[tuple[int, ...], ...]
 AS_RECORDED = "as_recorded"
 _LIKELY = 1.645
 """Standard deviations on each side that hold 90 %."""
+_SMALL = 0.05
+"""Compiles that take less than this share of the steps' time may be off by an unknown part."""
 
 
 _WEIGHTS = {Objective.TIME: (1.0, 1.0), Objective.STEPS: (1e-6, 1.0), Objective.COMPILES: (1.0, 1e-6)}
@@ -103,18 +105,17 @@ def evaluate(problem: Problem, name: tuple[str, str], buckets: Buckets | None, f
     sizes = padded(problem, buckets or ())
     unit_sizes = mean_sizes(problem, sizes)
     group = _groups(problem, sizes, recorded=recorded)
-    compiles, compile_s, compile_error_s = problem.compiles.fixed, problem.compiles.fixed_s, 0.0
+    compiles, compile_s = problem.compiles.fixed, problem.compiles.fixed_s
     for number in range(len(problem.compiles.variants)):
-        count, seconds, error_s = _variant_compiles(problem, number, group, unit_sizes, measured=recorded)
+        count, seconds = _variant_compiles(problem, number, group, unit_sizes, measured=recorded)
         compiles, compile_s = compiles + count, compile_s + seconds
-        compile_error_s += error_s**2
     recorded_steps_s = float(problem.shape_units @ step_seconds(problem, unit_sizes))
     scale, ranks = problem.scale(future_steps), problem.ranks
     step_s = recorded_steps_s * scale / ranks
     compile_s /= ranks
-    spread_s = _spread(problem, recorded_steps_s - problem.units * problem.overhead_s, scale)
-    known = None if spread_s is None else _LIKELY * float(np.sqrt(compile_error_s + spread_s**2)) / ranks
     total = compile_s + step_s
+    off_s = _standard_error(problem, recorded_steps_s, 0.0 if recorded else compile_s, scale)
+    known = None if off_s is None else _LIKELY * off_s
     used = problem.shape_units > 0
     memory_bytes, memory_inferred = _memory(problem, unit_sizes[used])
     return Plan(
@@ -177,18 +178,16 @@ def _groups(problem: Problem, sizes: Integers, *, recorded: bool) -> Integers:
 
 def _variant_compiles(
     problem: Problem, number: int, group: Integers, unit_sizes: Floats, *, measured: bool
-) -> tuple[int, float, float]:
-    """Compiles of one variant, their seconds, and the standard error of those."""
+) -> tuple[int, float]:
+    """Compiles of one variant, and their seconds."""
     variant: Variant = problem.compiles.variants[number]
     shapes = variant.shapes[problem.shape_units[variant.shapes] > 0]
     _, first = np.unique(group[shapes], return_index=True)
     seconds = compile_seconds(problem, number, unit_sizes[shapes[first]])
-    model = problem.compile_models[number]
-    error = 0.0 if measured or model is None else (model.error or 0.0)
     if measured:
         own = variant.compile_s[problem.shape_units[variant.shapes] > 0][first] * problem.compile_factor
         seconds = np.where(np.isfinite(own), own, seconds)
-    return len(first), float(seconds.sum()), error * float(np.sqrt(np.sum(seconds**2)))
+    return len(first), float(seconds.sum())
 
 
 def _memory(problem: Problem, unit_sizes: Floats) -> tuple[int | None, bool]:
@@ -203,10 +202,23 @@ def _memory(problem: Problem, unit_sizes: Floats) -> tuple[int | None, bool]:
     return int(problem.memory.curve(largest[None, :])[0]), True
 
 
-def _spread(problem: Problem, device_s: float, scale: float) -> float | None:
-    """Standard error of the steps' seconds: of the curve, and of so many single steps; None when it is not known."""
+def _standard_error(problem: Problem, recorded_steps_s: float, compile_s: float, scale: float) -> float | None:
+    """Of a plan's seconds on one rank; None when it is not known.
+
+    Three things, each independent of the others: compiles, which are all off together when the machine was slower while
+    it compiled; steps, by the curve and by so many single ones; and the machine's own change of speed. ``compile_s``:
+    those that were not measured as they are.
+    """
     if problem.step is None or problem.spread_s is None:
         return None
-    curve_s = (problem.step.error or 0.0) * max(0.0, device_s) * scale / np.sqrt(max(1, problem.step.points))
+    compile_error = problem.compile_error
+    if compile_error is None:
+        if compile_s * problem.ranks > _SMALL * recorded_steps_s * scale:
+            return None
+        compile_error = 0.0
+    device_s = max(0.0, recorded_steps_s - problem.units * problem.overhead_s)
+    curve_s = (problem.step.error or 0.0) * device_s * scale / np.sqrt(max(1, problem.step.points))
     noise_s = problem.spread_s * np.sqrt(problem.units * scale) + problem.spread_s * scale * np.sqrt(problem.units)
-    return float(np.hypot(curve_s, noise_s))
+    drift_s = abs(problem.drift) / 2 * recorded_steps_s * scale
+    steps_s = float(np.hypot(curve_s, noise_s)) / problem.ranks
+    return float(np.hypot(np.hypot(steps_s, drift_s / problem.ranks), compile_error * compile_s))

@@ -67,6 +67,8 @@ class Problem:
     """Seconds of a rank from its first unit of this kind on, those of other kinds left out."""
     memory: CostModel | None = None
     """Bytes of the largest graph of a unit."""
+    drift: float = 0.0
+    """How much longer steps got from the first half of the recording to the second, as a share of a step."""
     ranks: int = 1
     """Processes that trained side by side; counts are those of all of them."""
 
@@ -79,6 +81,18 @@ class Problem:
     def steps(self) -> int:
         """Steps this is about: units of a rank."""
         return round(self.units / self.ranks)
+
+    @property
+    def compile_error(self) -> float | None:
+        """Typical distance of a compile's seconds from its model, as a share; None when no model can say."""
+        pairs = zip(self.compiles.variants, self.compile_models, strict=True)
+        known = [
+            (float(np.nansum(variant.compile_s)), model.error)
+            for variant, model in pairs
+            if model is not None and model.error is not None
+        ]
+        whole = sum(seconds for seconds, _ in known)
+        return sum(seconds * error for seconds, error in known) / whole if whole > 0 else None
 
     def scale(self, future_steps: int) -> float:
         """How often the recorded steps are taken, when so many of the same kind follow."""
@@ -213,15 +227,29 @@ def _with_costs(problem: Problem, batches: Batches, unit_shape: Integers) -> Pro
     model = fit(mean_sizes(problem, problem.sizes)[known], medians[known], samples[known], own=True)
     assert model is not None
     expected = model.seconds(mean_sizes(problem, problem.sizes))[shape]
-    beside = (wall - expected)[~compiled if (~compiled).any() else compiled]
-    limit = _LONG * float(np.median(wall))
-    overhead = max(0.0, float(np.mean(np.minimum(beside, limit)))) if len(beside) else 0.0
-    spread = float(np.std(np.minimum(beside, limit))) if len(beside) >= ENOUGH_STEPS else None
+    used = ~compiled if (~compiled).any() else compiled
+    beside = np.minimum((wall - expected)[used], _LONG * float(np.median(wall)))
+    overhead = max(0.0, float(np.mean(beside))) if len(beside) else 0.0
+    enough = len(beside) >= ENOUGH_STEPS
     factor = _compile_factor(batches, ours[compiled], expected[compiled] + overhead)
     whole = replace(
-        problem, shape_busy_s=medians, step=model, overhead_s=overhead, spread_s=spread, compile_factor=factor
+        problem,
+        shape_busy_s=medians,
+        step=model,
+        overhead_s=overhead,
+        spread_s=float(np.std(beside)) if enough else None,
+        drift=_drift(beside, batches.unit_rank[ours][used]) / float(np.mean(wall[used])) if enough else 0.0,
+        compile_factor=factor,
     )
     return replace(whole, compile_models=_compile_models(whole), memory=_memory_model(whole))
+
+
+def _drift(seconds: Floats, rank: Integers) -> float:
+    """How much longer a step of the second half takes than one of the first, each rank's halves apart."""
+    frame = pd.DataFrame({"seconds": seconds, "rank": rank})
+    grouped = frame.groupby("rank")["seconds"]
+    late = grouped.cumcount() >= grouped.transform("size") / 2
+    return float(frame["seconds"][late].mean() - frame["seconds"][~late].mean())
 
 
 def _medians(shape: Integers, seconds: Floats, chosen: npt.NDArray[np.bool_], count: int) -> tuple[Floats, Floats]:

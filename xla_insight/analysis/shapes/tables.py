@@ -121,6 +121,7 @@ def advice_json(problem: Problem, advice: Advice) -> dict[str, Any]:
                 for variant, model in zip(problem.compiles.variants, problem.compile_models, strict=True)
             ],
             "compile_factor": problem.compile_factor,
+            "drift_pct": 100 * problem.drift,
             "fixed_compiles": problem.compiles.fixed,
             "quality": "inferred",
         },
