@@ -181,6 +181,8 @@ def mean_sizes(problem: Problem, sizes: Integers) -> Floats:
 
 def _side_by_side(rank: Integers) -> Integers:
     """The order in which batches of several ranks are shown: by their number within the rank, then by rank."""
+    if not rank.any():
+        return np.arange(len(rank))
     number = pd.Series(rank).groupby(rank).cumcount().to_numpy(np.int64)
     return np.lexsort((rank, number)).astype(np.int64)
 
@@ -246,10 +248,9 @@ def _with_costs(problem: Problem, batches: Batches, unit_shape: Integers) -> Pro
 
 def _drift(seconds: Floats, rank: Integers) -> float:
     """How much longer a step of the second half takes than one of the first, each rank's halves apart."""
-    frame = pd.DataFrame({"seconds": seconds, "rank": rank})
-    grouped = frame.groupby("rank")["seconds"]
-    late = grouped.cumcount() >= grouped.transform("size") / 2
-    return float(frame["seconds"][late].mean() - frame["seconds"][~late].mean())
+    of_ranks = [seconds[rank == one] for one in range(int(rank.max()) + 1)]
+    early, late = (np.concatenate(halves) for halves in zip(*(np.array_split(own, 2) for own in of_ranks), strict=True))
+    return float(late.mean() - early.mean())
 
 
 def _medians(shape: Integers, seconds: Floats, chosen: npt.NDArray[np.bool_], count: int) -> tuple[Floats, Floats]:

@@ -83,9 +83,11 @@ def find_compiles(frames: Frames, batches: Batches, unit_shape: Integers) -> Com
 
 
 def _named_graphs(executions: pd.DataFrame) -> tuple[Integers, list[tuple[int, str]]]:
-    """A number for each execution's graph on its rank (what it is without a graph means nothing), and what it means."""
+    """A number for each execution's graph on its rank, and what it means; without a graph, it means nothing."""
     codes, names = pd.factorize(executions["graph"])
     rank = executions["rank"].to_numpy(np.int64)
+    if not rank.any():
+        return codes.astype(np.int64), [(0, str(name)) for name in names]
     number, first = distinct(codes.astype(np.int64) * (int(rank.max(initial=0)) + 1) + rank)
     return number, [(int(rank[row]), str(names[codes[row]]) if codes[row] >= 0 else "") for row in first]
 
