@@ -153,12 +153,19 @@ def _read_facts(path: Path, root: Path) -> tuple[dict[str, Any], str | None]:
 def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Name and status of every file that tells about progress: those of the run and of its process folders."""
     for item in os.scandir(path):
-        if item.is_dir():
+        if _is_folder(item):
             for inner in os.scandir(item.path):
-                if not inner.is_dir():
+                if not _is_folder(inner):
                     yield f"{item.name}/{inner.name}", _status(inner)
         else:
             yield item.name, _status(item)
+
+
+def _is_folder(item: os.DirEntry[str]) -> bool:
+    try:
+        return item.is_dir()
+    except OSError:  # a link that leads in a circle
+        return False
 
 
 def _status(item: os.DirEntry[str]) -> os.stat_result:
