@@ -31,6 +31,8 @@ from .page import Page
 from .shapes_table import grid, rows_of
 
 MOST_BUCKETS, MOST_STEPS = 16, 100_000_000
+_LARGEST = 2**63 - 1
+"""The largest size that a tensor can have."""
 _CONFIG = {"displayModeBar": False, "responsive": False, "showTips": False}
 _PLAN_COLUMNS = (
     "Plan",
@@ -98,8 +100,8 @@ class Wish:
         lists = re.split(r"[x×;]", self.own)
         if len(lists) != axes or re.search(r"[^\d\s,\[\]x×;]", self.own):
             return None
-        found = tuple(tuple(int(size) for size in re.findall(r"\d{1,9}", part)) for part in lists)
-        return found if all(found) and all(size > 0 for ends in found for size in ends) else None
+        found = tuple(tuple(int(size) for size in re.findall(r"\d{1,99}", part)) for part in lists)
+        return found if all(found) and all(0 < size <= _LARGEST for ends in found for size in ends) else None
 
 
 def layout(address: Address) -> html.Div:

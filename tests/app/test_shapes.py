@@ -18,6 +18,7 @@ from xla_insight_app.pages.shapes_table import rows_of
 from tests.app.recordings import write_run
 from tests.app.test_pages import text_of
 from tests.synthetic import HOSTILE_FORMULA, build_run
+from tests.unit.analysis.shapes.recorded import problem_of
 from xla_insight.analysis.shapes import Problem
 from xla_insight.facts.shapes import Objective
 from xla_insight.report.figures import Canvas
@@ -76,6 +77,25 @@ def test_an_objective_can_be_chosen(problem: Problem) -> None:
     assert Wish.parse(Wish(objective=Objective.STEPS).text).objective is Objective.STEPS
     assert Wish.of(0, "", 0, "nonsense").objective is Objective.TIME
     assert "Largest graph" in text_of(plans)
+
+
+def test_two_dimensions_are_two_figures() -> None:
+    pairs = [(8 * (1 + n % 5), 4 * (1 + n % 3)) for n in range(60)]
+    two = problem_of([(("input_ids", (8, source)), ("labels", (8, target))) for source, target in pairs])
+    head, outcome, _, code, drawn, wrong = shown(two, own="24, 40 × 8, 12")
+    assert len(drawn) == 2 and wrong == ""
+    assert "input_ids[1] (5 sizes) and labels[1] (3 sizes) change" in text_of(head).replace("\u00a0", " ")
+    assert "[24, 40] × [8, 12]" in text_of(outcome)
+    assert '"input_ids": [24, 40]' in text_of(code) and '"labels": [8, 12]' in text_of(code)
+    assert "48, 96 × 16, 32" in shown(two, own="24, 40")[-1]
+
+
+def test_sizes_of_any_length_are_taken_or_refused(problem: Problem) -> None:
+    largest = 2**63 - 1
+    assert Wish(own=f"96, {largest}").own_ends(1) == ((96, largest),)
+    assert Wish(own=f"{largest + 1}").own_ends(1) is None
+    assert shown(problem, own=str(largest))[-1] == ""
+    assert shown(problem, own="9" * 200)[-1]
 
 
 def test_all_ranks_are_planned_for(tmp_path: Path) -> None:
