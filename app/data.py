@@ -211,7 +211,7 @@ class Library:
         self._deriving = threading.Lock()
         self._slots: OrderedDict[Path, _Slot] = OrderedDict()
         self._lock = threading.Lock()
-        self._shapes: OrderedDict[tuple[Path, str, int], Problem | None] = OrderedDict()
+        self._shapes: OrderedDict[tuple[Path, str], Problem | None] = OrderedDict()
         self._shapes_lock = threading.Lock()
 
     def entries(self) -> list[RunEntry]:
@@ -237,13 +237,13 @@ class Library:
             assert slot.view is not None
             return slot.view
 
-    def shapes(self, view: RunView, process: int) -> Problem | None:
-        """What is known about the shapes of a process; None when there is nothing to plan. Raises as `view` does."""
-        key = (view.entry.path, view.entry.revision, process)
+    def shapes(self, view: RunView) -> Problem | None:
+        """What is known about the shapes of a run; None when there is nothing to plan. Raises as `view` does."""
+        key = (view.entry.path, view.entry.revision)
         with self._shapes_lock:
             if key not in self._shapes:
                 with open_run(str(view.entry.path)) as run:
-                    self._shapes[key] = shape_problem(run, process)
+                    self._shapes[key] = shape_problem(run)
                 while len(self._shapes) > KEPT_RUNS:
                     self._shapes.popitem(last=False)
             return self._shapes[key]

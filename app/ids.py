@@ -155,6 +155,7 @@ class Shapes(StrEnum):
     BUCKETS = "shapes-buckets"
     """How many buckets; 0: as many as pay."""
     HORIZON = "shapes-horizon"
+    OBJECTIVE = "shapes-objective"
     OWN = "shapes-own"
     """Bucket ends of someone's own choice, as text."""
     PROBLEM = "shapes-own-problem"
@@ -174,3 +175,4 @@ class Compare(StrEnum):
     HEAD = "compare-head"
     PICKER = "compare-picker"
     CONTENT = "compare-content"
+    TREND = "compare-trend"

@@ -97,7 +97,7 @@ def _entry(path: Path, root: Path) -> RunEntry | None:
         if not path.resolve().is_relative_to(root) or not (path / RUN_FILE).is_file():
             return None
         files = list(_files(path))
-        strays = [name for name, _ in files if not (path / name).resolve().is_relative_to(root)]
+        strays = [name for name, _ in files if _leads_out(path / name, root)]
     except (OSError, RuntimeError):  # RuntimeError: links that lead in a circle
         return None
     modified = max((status.st_mtime for _, status in files), default=0.0)
@@ -115,6 +115,13 @@ def _entry(path: Path, root: Path) -> RunEntry | None:
         revision=_revision(files, state),
         problem=problem,
     )
+
+
+def _leads_out(path: Path, root: Path) -> bool:
+    try:
+        return not path.resolve().is_relative_to(root)
+    except (OSError, RuntimeError):  # links that lead in a circle lead nowhere
+        return False
 
 
 def _stray(name: str) -> str:
@@ -146,12 +153,27 @@ def _read_facts(path: Path, root: Path) -> tuple[dict[str, Any], str | None]:
 def _files(path: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Name and status of every file that tells about progress: those of the run and of its process folders."""
     for item in os.scandir(path):
-        if item.is_dir():
+        if _is_folder(item):
             for inner in os.scandir(item.path):
-                if not inner.is_dir():
-                    yield f"{item.name}/{inner.name}", inner.stat()
+                if not _is_folder(inner):
+                    yield f"{item.name}/{inner.name}", _status(inner)
         else:
-            yield item.name, item.stat()
+            yield item.name, _status(item)
+
+
+def _is_folder(item: os.DirEntry[str]) -> bool:
+    try:
+        return item.is_dir()
+    except OSError:  # a link that leads in a circle
+        return False
+
+
+def _status(item: os.DirEntry[str]) -> os.stat_result:
+    """What is behind an item; of a link that leads nowhere, the link's own."""
+    try:
+        return item.stat()
+    except OSError:
+        return item.stat(follow_symlinks=False)
 
 
 def _state(path: Path, files: list[tuple[str, os.stat_result]], modified: float) -> RunState:

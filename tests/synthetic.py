@@ -68,6 +68,8 @@ class Plan:
     """With ``ended=None``: how many bytes are missing at the end of the part being filled."""
     window: tuple[int, int] | None = None
     """Steps of a device window; in it the device is busy from 0.1 ms after each dispatch to 0.05 ms before ready."""
+    cached: str = ""
+    """Graphs that come from a persistent cache instead of being compiled."""
     flush_every: int = 10
     """Steps."""
 
@@ -228,21 +230,23 @@ class _Script:
         trigger = Trigger.READ if kind is Kind.READ else name
         new = graph not in self._known
         self.now += MS // 4
-        if new:
-            self._known.add(graph)
+        loaded = new and letter in self.plan.cached.split()
+        self._known.add(graph)
+        if new and not loaded:
             dims = (20, 5, 4000, 400, 40, 1000, 9000)
             yield Event(begin, None, Kind.GRAPH, graph=graph, site=site, name=trigger, dims=dims)
             sentence = "user torch_xla.sync" if kind is Kind.SYNC else "user code trying to access tensor value"
             compile_ns = self.plan.compile_ms * MS
             yield Event(self.now, compile_ns, Kind.COMPILE, None, 0, graph, site, trigger, None, (begin,), sentence)
             self.now += compile_ns
-        outcome = CacheOutcome.COMPILE if new else CacheOutcome.HIT
+        outcome = CacheOutcome.PERSISTENT_HIT if loaded else CacheOutcome.COMPILE if new else CacheOutcome.HIT
         yield Event(self.now, device_ns, Kind.EXECUTION, None, None, graph, site, trigger, None, (begin,), outcome)
         self.now += device_ns if kind is Kind.READ else MS // 4
         detail = "False" if kind is Kind.READ else None
-        compiled = (int(new),)
+        compiled = (int(new and not loaded),)
         yield Event(begin, self.now - begin, kind, None, 0, graph, site, name, 1.0, compiled, detail)
-        for fact in ("executions", "compiles" if new else "cache_hits"):
+        for fact in ("executions", "persistent_hits" if loaded else "compiles" if new else "cache_hits"):
+            self.totals.setdefault(fact, 0)
             self.totals[fact] += 1
             yield Event(self.now, None, Kind.COUNTER, name=fact, value=1.0)
 

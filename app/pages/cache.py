@@ -13,7 +13,7 @@ from typing import Any
 from dash import Dash, Input, Output, dcc, html
 
 from xla_insight.analysis.cache import cache_status, inspect_cache
-from xla_insight.analysis.cache.explain import explain_misses
+from xla_insight.analysis.cache.explain import MOST_EARLIER, explain_misses
 from xla_insight.analysis.cache.usage import Usage
 from xla_insight.analysis.cache.use import cache_use
 from xla_insight.analysis.tables import load_tables
@@ -38,6 +38,7 @@ _REASONS = {
     MissReason.OTHER_GRAPH: "another version of the graph",
     MissReason.UNREADABLE: "entry cannot be loaded",
     MissReason.OTHER_FOLDER: "another folder",
+    MissReason.READ_ONLY: "not kept: read only",
     MissReason.NO_CACHE: "no cache used",
     MissReason.GONE: "not there any more",
 }
@@ -125,7 +126,7 @@ def folder(library: Library, place: str, run_id: str) -> html.Section:
     try:
         status, explanation = library.derived(
             ("cache", place, bucket),
-            _with_previous(library, run_id),
+            _with_earlier(library, run_id),
             lambda runs: _inspect(place, runs),
         )
     except InsightError as error:
@@ -140,11 +141,11 @@ def folder(library: Library, place: str, run_id: str) -> html.Section:
     return html.Section([html.Div([html.H2(title)], className="section-head"), *content], className="section")
 
 
-def _with_previous(library: Library, run_id: str) -> list[str]:
-    """The run, and the one recorded before it."""
+def _with_earlier(library: Library, run_id: str) -> list[str]:
+    """The run, and those recorded before it, the latest first."""
     names = [entry.id for entry in library.entries() if not entry.problem]
-    later = names[names.index(run_id) + 1 :] if run_id in names else []
-    return [run_id, *later[:1]]
+    earlier = names[names.index(run_id) + 1 :] if run_id in names else []
+    return [run_id, *earlier[:MOST_EARLIER]]
 
 
 def _inspect(place: str, runs: Sequence[Any]) -> tuple[CacheStatus, CacheExplanation]:
@@ -152,14 +153,13 @@ def _inspect(place: str, runs: Sequence[Any]) -> tuple[CacheStatus, CacheExplana
     for run in reversed(runs):
         usage.add(run)
     cache = inspect_cache(place, usage)
-    previous = runs[1] if len(runs) > 1 else None
-    return cache_status(cache), explain_misses(cache, runs[0], previous)
+    return cache_status(cache), explain_misses(cache, runs[0], runs[1:])
 
 
 def _status_line(status: CacheStatus) -> html.P:
     text = f"{numbers.plural(status.entries, 'entry', 'entries')}, {numbers.size(status.size)}"
     if status.newest_unix_s is not None:
-        text += f", last written {numbers.age(max(0.0, time.time() - status.newest_unix_s))} ago"
+        text += f", last written {numbers.ago(time.time() - status.newest_unix_s)}"
     kinds = ", ".join(status.layouts) or "no entry of torch_xla, JAX or Neuron"
     in_use = f" In use: {status.in_use}." if status.in_use else ""
     return html.P(f"{text} ({kinds}).{in_use}", className="quiet")

@@ -12,11 +12,11 @@ import dash_mantine_components as dmc
 from dash import Dash, Input, Output, State, html, no_update
 from dash.exceptions import PreventUpdate
 
-from xla_insight.analysis.compare import compare_runs
+from xla_insight.analysis.compare import compare_runs, trend
 from xla_insight.errors import InsightError
-from xla_insight.facts.comparison import CauseChange, Comparison, GraphPair, StatePart
+from xla_insight.facts.comparison import CauseChange, Comparison, GraphPair, StatePart, Trend
 from xla_insight.report import numbers
-from xla_insight.report.compare_text import cost_text, figure_text, graph_names
+from xla_insight.report.compare_text import TREND_COLUMNS, cost_text, figure_text, graph_names, trend_cells
 
 from .. import parts, strip
 from ..address import Address
@@ -26,6 +26,8 @@ from ..scope import Scope, shown
 from .page import Page
 
 _LISTED = 12
+TREND_RUNS = 8
+"""So many runs, the newest ones, are in the trend."""
 _CHANGE_WORDS = {
     "appeared": ("▲", "appeared"),
     "gone": ("▽", "gone"),
@@ -48,6 +50,7 @@ def layout(_address: Address) -> html.Div:
             html.Div(parts.skeleton(120), id=Compare.HEAD),
             strip.layout(Route.COMPARE),
             html.Div(html.Div(parts.skeleton(480), className="section"), id=Compare.CONTENT),
+            html.Div(id=Compare.TREND),
         ]
     )
 
@@ -91,6 +94,38 @@ def register(app: Dash, library: Library) -> None:
         run = shown(library, stored).view.entry.id
         other = against(search, others(library, run))
         return nothing_to_compare() if other is None else page(library, other, run)
+
+    @app.callback(Output(Compare.TREND, "children"), Input(Shell.SCOPE, "data"), Input(Shell.LOCATION, "pathname"))
+    def fill_trend(stored: Any, path: Any) -> Any:
+        if path != Route.COMPARE:
+            raise PreventUpdate
+        return trend_of(library, shown(library, stored).view.entry.id)
+
+
+def trend_of(library: Library, run: str) -> html.Section | None:
+    """The runs up to this one, oldest first, as a table; None for fewer than three, which the page shows anyway."""
+    try:
+        names = [entry.id for entry in library.entries() if not entry.problem]
+        names = names[names.index(run) :][:TREND_RUNS][::-1] if run in names else []
+        if len(names) < 3:
+            return None
+        found = library.derived("trend", names, trend)
+    except InsightError:
+        return None
+    return trend_section(found, names)
+
+
+def trend_section(found: Trend, names: list[str]) -> html.Section:
+    """A row a run; steps of a run against the first and the one before it, where that is more than noise."""
+    rows = []
+    for row, name in zip(found.rows, names, strict=True):
+        _, *cells = trend_cells(row)
+        rows.append([html.Span(parts.middle(name, 40), title=name, className="place"), *cells])
+    note = html.P(
+        "Steps after warm-up. Faster or slower only where it is more than runs differ by themselves.", className="quiet"
+    )
+    table = _table(tuple(word if number else "" for number, word in enumerate(TREND_COLUMNS)), rows)
+    return parts.section(f"Trend over {numbers.plural(len(rows), 'run')}", table, note)
 
 
 def others(library: Library, run: str | None) -> list[str]:

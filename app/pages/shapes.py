@@ -17,6 +17,7 @@ from dash.exceptions import PreventUpdate
 
 from xla_insight.analysis.shapes import Advice, Plan, Problem, advise, bucket_text, what_if, with_plan
 from xla_insight.errors import InsightError
+from xla_insight.facts.shapes import Objective
 from xla_insight.report import numbers
 from xla_insight.report.figures import Canvas
 from xla_insight.report.figures_shapes import bucket_lines, moved_ends, size_figure
@@ -30,8 +31,25 @@ from .page import Page
 from .shapes_table import grid, rows_of
 
 MOST_BUCKETS, MOST_STEPS = 16, 100_000_000
+_LARGEST = 2**63 - 1
+"""The largest size that a tensor can have."""
 _CONFIG = {"displayModeBar": False, "responsive": False, "showTips": False}
-_PLAN_COLUMNS = ("Plan", "Padded to", "Compiles", "Compiling", "Steps", "In all", "90 % likely", "Padding")
+_PLAN_COLUMNS = (
+    "Plan",
+    "Padded to",
+    "Compiles",
+    "Compiling",
+    "Steps",
+    "In all",
+    "90 % likely",
+    "Padding",
+    "Largest graph",
+)
+_OBJECTIVES = {
+    Objective.TIME: "time in all",
+    Objective.STEPS: "time of steps",
+    Objective.COMPILES: "time of compiling",
+}
 _NOTHING = (
     "No batch was recorded on its way to the device, or no step that used one was timed, so there is nothing to plan."
 )
@@ -44,6 +62,7 @@ class Wish:
     buckets: int = 0
     own: str = ""
     future_steps: int = 0
+    objective: Objective = Objective.TIME
 
     @classmethod
     def parse(cls, text: str | None) -> Wish:
@@ -52,12 +71,12 @@ class Wish:
             stored = json.loads(text or "{}")
         except ValueError:
             return cls()
-        return (
-            cls.of(stored.get("buckets"), stored.get("own"), stored.get("steps")) if isinstance(stored, dict) else cls()
-        )
+        if not isinstance(stored, dict):
+            return cls()
+        return cls.of(stored.get("buckets"), stored.get("own"), stored.get("steps"), stored.get("least"))
 
     @classmethod
-    def of(cls, buckets: Any, own: Any, future_steps: Any) -> Wish:
+    def of(cls, buckets: Any, own: Any, future_steps: Any, objective: Any = None) -> Wish:
         """From the values of the controls."""
         number = int(buckets) if isinstance(buckets, int | float) else 0
         steps = int(future_steps) if isinstance(future_steps, int | float) else 0
@@ -65,12 +84,14 @@ class Wish:
             min(max(number, 0), MOST_BUCKETS),
             own.strip() if isinstance(own, str) else "",
             min(max(steps, 0), MOST_STEPS),
+            Objective(objective) if objective in list(Objective) else Objective.TIME,
         )
 
     @property
     def text(self) -> str | None:
         """For the address; None when nothing is tried."""
-        given = {"buckets": self.buckets, "own": self.own, "steps": self.future_steps}
+        given: dict[str, Any] = {"buckets": self.buckets, "own": self.own, "steps": self.future_steps}
+        given["least"] = None if self.objective is Objective.TIME else self.objective.value
         kept = {key: value for key, value in given.items() if value}
         return json.dumps(kept) if kept else None
 
@@ -79,8 +100,8 @@ class Wish:
         lists = re.split(r"[x×;]", self.own)
         if len(lists) != axes or re.search(r"[^\d\s,\[\]x×;]", self.own):
             return None
-        found = tuple(tuple(int(size) for size in re.findall(r"\d{1,9}", part)) for part in lists)
-        return found if all(found) and all(size > 0 for ends in found for size in ends) else None
+        found = tuple(tuple(int(size) for size in re.findall(r"\d{1,99}", part)) for part in lists)
+        return found if all(found) and all(0 < size <= _LARGEST for ends in found for size in ends) else None
 
 
 def layout(address: Address) -> html.Div:
@@ -116,11 +137,17 @@ def _controls(wish: Wish) -> html.Div:
         id=Shapes.HORIZON, value=wish.future_steps, min=0, max=MOST_STEPS, step=1000, size="xs", w=160, debounce=300,
         thousandSeparator="\u2009", allowDecimal=False, allowNegative=False, **{"aria-label": "Steps still to come"},
     )  # fmt: skip
+    objective = dmc.Select(
+        id=Shapes.OBJECTIVE, value=wish.objective.value, size="xs", w=180, allowDeselect=False,
+        data=[{"value": key.value, "label": word} for key, word in _OBJECTIVES.items()],
+        **{"aria-label": "What the best plan has least of"},
+    )  # fmt: skip
     return html.Div(
         [
             html.Div([html.Span("buckets", className="what-if-word"), slider], className="what-if-buckets"),
             html.Label([html.Span("or your own sizes", className="what-if-word"), own]),
             html.Label([html.Span("steps still to come", className="what-if-word"), horizon]),
+            html.Label([html.Span("have least of", className="what-if-word"), objective]),
             html.P(id=Shapes.PROBLEM, className="quiet what-if-problem"),
         ],
         className="what-if",
@@ -130,14 +157,14 @@ def _controls(wish: Wish) -> html.Div:
 def answer(problem: Problem, wish: Wish) -> tuple[Advice, Plan, str]:
     """The advice, the plan to show for a wish, and what was wrong with the wish (empty: nothing)."""
     if wish.own and problem.axes:
-        advice = advise(problem, wish.future_steps)
+        advice = advise(problem, wish.future_steps, objective=wish.objective)
         ends = wish.own_ends(len(problem.axes))
         if ends is not None:
             plan = what_if(problem, ends, wish.future_steps)
             return with_plan(advice, problem, plan), plan, ""
         wanted = "48, 96" if len(problem.axes) == 1 else "48, 96 × 16, 32"
         return advice, advice.best, f"Sizes are numbers with commas, as in {wanted}."
-    advice = advise(problem, wish.future_steps, wish.buckets or None)
+    advice = advise(problem, wish.future_steps, wish.buckets or None, wish.objective)
     return advice, advice.chosen or advice.best, ""
 
 
@@ -153,14 +180,15 @@ def outcome(problem: Problem, advice: Advice, plan: Plan) -> html.Dl:
     low_high = "range not known"
     if plan.range_s is not None:
         low_high = f"90 %: {numbers.duration(plan.range_s[0])} to {numbers.duration(plan.range_s[1])}"
-    steps = numbers.plural(problem.units + advice.future_steps, "step")
+    steps = numbers.plural(problem.steps + advice.future_steps, "step")
     inferred = "Worked out from the times that this run took"
     before = numbers.duration(advice.recorded.total_s, inferred=True)
     buckets = bucket_text(plan.buckets)
-    seen = plan.memory_bytes is not None
-    memory = (
-        "Memory of the graph that ran at the largest size" if seen else "Not measured: no graph ran at the largest size"
-    )
+    memory = "Memory of the graph that ran at the largest size"
+    if plan.memory_inferred:
+        memory = "No graph ran at the largest size: worked out from the memory of the others"
+    elif plan.memory_bytes is None:
+        memory = "Not measured: no graph's memory is known"
     figure = parts.key_figure
     return parts.key_figures(
         [
@@ -174,7 +202,7 @@ def outcome(problem: Problem, advice: Advice, plan: Plan) -> html.Dl:
                 f"of {before} for {steps}",
                 inferred,
             ),
-            figure("largest graph", numbers.size(plan.memory_bytes), "inputs, outputs, temporaries", memory),
+            figure("largest graph", memory_text(plan), "inputs, outputs, temporaries", memory),
         ]
     )
 
@@ -191,10 +219,15 @@ def padding_text(plan: Plan) -> str:
     return numbers.percent(100 * plan.waste) if plan.waste >= 0 else f"-{numbers.percent(-100 * plan.waste)}"
 
 
+def memory_text(plan: Plan) -> str:
+    """Memory of the largest graph, marked where it is inferred."""
+    return ("~" if plan.memory_inferred else "") + numbers.size(plan.memory_bytes)
+
+
 def plan_table(advice: Advice, plan: Plan) -> html.Table:
-    """Every plan, fastest first; the shown one is marked."""
+    """Every plan, the best first; the shown one is marked."""
     every = {id(one): one for one in (advice.recorded, *advice.plans, plan)}
-    listed = sorted(every.values(), key=lambda one: (one.total_s, one is not plan))
+    listed = sorted(every.values(), key=lambda one: (advice.goal.cost(one), one is not plan))
     heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in _PLAN_COLUMNS]))
     rows = [_plan_row(one, one is plan) for one in (*listed, *advice.alternatives)]
     return html.Table([heading, html.Tbody(rows)], className="plans")
@@ -211,6 +244,7 @@ def _plan_row(plan: Plan, chosen: bool) -> html.Tr:
         numbers.duration(plan.total_s, inferred=True),
         likely,
         padding_text(plan),
+        memory_text(plan),
     ]
     note = html.Span(plan.note, className="summary") if plan.note else None
     extrapolated = html.Span("beyond what was timed", className="summary") if plan.extrapolated else None
@@ -261,7 +295,7 @@ def code(advice: Advice) -> Any:
 def problem_of(library: Library, selected: Shown) -> Problem | None:
     """The shapes of what is selected. Raises PreventUpdate when the run is gone."""
     try:
-        return library.shapes(selected.view, selected.process)
+        return library.shapes(selected.view)
     except InsightError as error:
         raise PreventUpdate from error
 
@@ -294,10 +328,10 @@ def _register_content(app: Dash, library: Library) -> None:
         Input(Shapes.BUCKETS, "value"),
         Input(Shapes.OWN, "value"),
         Input(Shapes.HORIZON, "value"),
+        Input(Shapes.OBJECTIVE, "value"),
     )
-    def fill(scope: Any, screen: Any, buckets: Any, own: Any, horizon: Any) -> tuple[Any, ...]:
-        problem = problem_of(library, shown(library, scope))
-        return content(problem, Wish.of(buckets, own, horizon), screen)
+    def fill(scope: Any, screen: Any, *wish: Any) -> tuple[Any, ...]:
+        return content(problem_of(library, shown(library, scope)), Wish.of(*wish), screen)
 
     @app.callback(Output(Shapes.GRID, "rowData"), Output(Shapes.GRID, "style"), Input(Shell.SCOPE, "data"))
     def list_shapes(scope: Any) -> tuple[Any, Any]:
@@ -310,12 +344,14 @@ def _register_controls(app: Dash) -> None:
         Input(Shapes.BUCKETS, "value"),
         Input(Shapes.OWN, "value"),
         Input(Shapes.HORIZON, "value"),
+        Input(Shapes.OBJECTIVE, "value"),
         State(Shell.LOCATION, "search"),
         prevent_initial_call=True,
     )
-    def keep(buckets: Any, own: Any, horizon: Any, search: Any) -> Any:
+    def keep(*wish_and_search: Any) -> Any:
+        *wish, search = wish_and_search
         before = Address.parse(search)
-        after = replace(before, filter=Wish.of(buckets, own, horizon).text)
+        after = replace(before, filter=Wish.of(*wish).text)
         return no_update if after == before else after.search
 
     @app.callback(

@@ -120,3 +120,17 @@ def test_the_pages_answer(library: Library) -> None:
     client = create_app(library.folder, library=library).server.test_client()
     for path in ("/cache", "/compare"):
         assert client.get(path, headers={"Host": "localhost"}).status_code == 200
+
+
+def test_more_than_two_runs_have_a_trend(library: Library) -> None:
+    assert compare.trend_of(library, "b") is None, "two runs are compared, not a trend"
+    for number in range(1, 10):
+        build_run(library.folder / f"c{number}", steps=9, pattern="AB" if number == 9 else "A")
+    names = [entry.id for entry in library.entries()]
+    section = compare.trend_of(library, names[0])
+    text = text_of(section)
+    assert f"Trend over {compare.TREND_RUNS} runs" in text
+    assert [f"c{number}" in text for number in range(1, 10)] == [False, *[True] * compare.TREND_RUNS]
+    assert "against first" in text and "compile time" in text
+    assert compare.trend_of(library, names[-2]) is None
+    assert compare.trend_of(library, "not there") is None

@@ -108,6 +108,20 @@ def test_a_link_within_the_folder_is_a_run(tmp_path: Path) -> None:
     assert {entry.id for entry in list_runs(tmp_path)} == {"run", "latest"}
 
 
+def test_links_that_lead_nowhere_hide_nothing(tmp_path: Path) -> None:
+    make_run(tmp_path / "run")
+    make_run(tmp_path / "other")
+    (tmp_path / "gone").symlink_to("nothing")
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "run" / "notes").symlink_to("nothing")
+    folder = next(path for path in (tmp_path / "run").iterdir() if path.is_dir())
+    (folder / "part-000099.parquet").symlink_to("nothing")
+    (folder / "circle").symlink_to("circle")
+    found = {entry.id: entry.problem for entry in list_runs(tmp_path)}
+    assert set(found) == {"run", "other"}
+    assert found["other"] is None
+
+
 def test_a_folder_that_is_gone_says_so(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match=r"cannot be read|gone"):
         list_runs(tmp_path / "nothing")

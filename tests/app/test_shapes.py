@@ -18,7 +18,9 @@ from xla_insight_app.pages.shapes_table import rows_of
 from tests.app.recordings import write_run
 from tests.app.test_pages import text_of
 from tests.synthetic import HOSTILE_FORMULA, build_run
+from tests.unit.analysis.shapes.recorded import problem_of
 from xla_insight.analysis.shapes import Problem
+from xla_insight.facts.shapes import Objective
 from xla_insight.report.figures import Canvas
 from xla_insight.report.figures_shapes import size_figure
 
@@ -31,8 +33,8 @@ def problem(tmp_path_factory: pytest.TempPathFactory) -> Problem:
     folder = tmp_path_factory.mktemp("runs")
     build_run(folder / "run", steps=140, step_ms=40, device_ms=25)
     library = Library(folder)
-    found = library.shapes(library.view("run"), 0)
-    assert library.shapes(library.view("run"), 0) is found, "read once"
+    found = library.shapes(library.view("run"))
+    assert library.shapes(library.view("run")) is found, "read once"
     checked: Problem = found
     assert checked is not None
     return checked
@@ -68,6 +70,41 @@ def test_a_number_of_buckets_and_steps_to_come(problem: Problem) -> None:
     assert "100\u2009140 steps" in later
 
 
+def test_an_objective_can_be_chosen(problem: Problem) -> None:
+    head, outcome, plans, *_ = shown(problem, future_steps=100_000, objective=Objective.COMPILES)
+    assert "of compiling over 100\u2009140 steps" in text_of(head).replace("\u00a0", " ")
+    assert "1 bucket" in text_of(outcome)
+    assert Wish.parse(Wish(objective=Objective.STEPS).text).objective is Objective.STEPS
+    assert Wish.of(0, "", 0, "nonsense").objective is Objective.TIME
+    assert "Largest graph" in text_of(plans)
+
+
+def test_two_dimensions_are_two_figures() -> None:
+    pairs = [(8 * (1 + n % 5), 4 * (1 + n % 3)) for n in range(60)]
+    two = problem_of([(("input_ids", (8, source)), ("labels", (8, target))) for source, target in pairs])
+    head, outcome, _, code, drawn, wrong = shown(two, own="24, 40 × 8, 12")
+    assert len(drawn) == 2 and wrong == ""
+    assert "input_ids[1] (5 sizes) and labels[1] (3 sizes) change" in text_of(head).replace("\u00a0", " ")
+    assert "[24, 40] × [8, 12]" in text_of(outcome)
+    assert '"input_ids": [24, 40]' in text_of(code) and '"labels": [8, 12]' in text_of(code)
+    assert "48, 96 × 16, 32" in shown(two, own="24, 40")[-1]
+
+
+def test_sizes_of_any_length_are_taken_or_refused(problem: Problem) -> None:
+    largest = 2**63 - 1
+    assert Wish(own=f"96, {largest}").own_ends(1) == ((96, largest),)
+    assert Wish(own=f"{largest + 1}").own_ends(1) is None
+    assert shown(problem, own=str(largest))[-1] == ""
+    assert shown(problem, own="9" * 200)[-1]
+
+
+def test_all_ranks_are_planned_for(tmp_path: Path) -> None:
+    build_run(tmp_path / "run", steps=60, step_ms=40, ranks=2)
+    library = Library(tmp_path)
+    head, *_ = shown(library.shapes(library.view("run")))
+    assert "on each of 2 ranks" in text_of(head) and "each of which compiles for itself" in text_of(head)
+
+
 def test_own_sizes(problem: Problem) -> None:
     largest = int(problem.axes[0].values[-1])
     text = text_of(shown(problem, own=f"{largest - 8}, {largest}"))
@@ -98,7 +135,7 @@ def test_what_is_tried_is_in_the_address() -> None:
 def test_nothing_to_plan_says_so(tmp_path: Path) -> None:
     write_run(tmp_path / "run", 8)
     library = Library(tmp_path)
-    nothing = library.shapes(library.view("run"), 0)
+    nothing = library.shapes(library.view("run"))
     assert nothing is None
     assert "no shapes to plan for" in text_of(shown(nothing)[0])
     assert rows_of(nothing)[0] == []
@@ -109,7 +146,7 @@ def test_nothing_to_plan_says_so(tmp_path: Path) -> None:
 def test_one_shape_only(tmp_path: Path) -> None:
     build_run(tmp_path / "run", steps=30, pattern="A")
     library = Library(tmp_path)
-    head, outcome, _, code, drawn, _ = shown(library.shapes(library.view("run"), 0))
+    head, outcome, _, code, drawn, _ = shown(library.shapes(library.view("run")))
     assert "nothing to pad" in text_of(head)
     assert "as recorded" in text_of(outcome)
     assert code is None
@@ -127,7 +164,7 @@ def test_rows_hold_values_and_texts(problem: Problem) -> None:
 def test_hostile_names_are_text(tmp_path: Path) -> None:
     build_run(tmp_path / "run", hostile=True, steps=60)
     library = Library(tmp_path)
-    drawn = shown(library.shapes(library.view("run"), 0))[4]
+    drawn = shown(library.shapes(library.view("run")))[4]
     assert HOSTILE_FORMULA[:8] in text_of(drawn)
     figure = json.dumps([part.children[1].figure.to_plotly_json() for part in drawn], default=str)
     assert "HYPERLINK" not in figure

@@ -128,6 +128,21 @@ def test_a_real_cache_folder(tmp_path: Path) -> None:
         assert {miss.reason for miss in explain_misses(cache, opened).misses} == {MissReason.NEVER_BUILT}
 
 
+def test_another_flag_is_named_as_the_reason_of_a_miss(tmp_path: Path) -> None:
+    words = {"CYCLE_SIZES": "2,3", "CYCLE_CACHE": str(tmp_path / "cache")}
+    flags = "--xla_cpu_enable_fast_min_max=false"
+    assert recorded("cycle.py", tmp_path / "runs" / "first", **words).code == 0
+    assert recorded("cycle.py", tmp_path / "runs" / "other", **words, XLA_FLAGS=flags).code == 0
+    done = run([*CLI, "cache", "explain", str(tmp_path / "cache"), str(tmp_path / "runs" / "other"), "--json",
+                "--runs", str(tmp_path / "runs")])  # fmt: skip
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert {miss["reason"] for miss in found["misses"]} == {MissReason.OTHER_ENVIRONMENT}
+    for miss in found["misses"]:
+        assert "Run first built the same computation under another key" in miss["sentence"]
+        assert f"XLA_FLAGS is now {flags}, before not set" in miss["sentence"]
+
+
 def test_a_test_that_recompiles_fails_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "test_budget.py").write_text(TESTS)
     options = ["-p", "xla_insight.pytest_plugin", "-p", "no:cacheprovider", "-p", "no:dash", "-q"]

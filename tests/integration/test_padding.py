@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import REPOSITORY, clean_environment
+from tests.unit.analysis.shapes.recorded import problem_of, text_batch
+from xla_insight.analysis.shapes import advise
 from xla_insight.padding import BucketCollator
 
 torch = pytest.importorskip("torch")
@@ -171,6 +173,37 @@ def test_it_stands_in_for_the_collator_it_wraps() -> None:
     import pickle
 
     assert pickle.loads(pickle.dumps(collator)).rows is None
+
+
+@pytest.mark.parametrize("lengths", [(5, 9, 13, 21, 30), (7, 16)])
+def test_the_printed_lines_do_what_they_say(lengths: tuple[int, ...]) -> None:
+    """The advice for a run is pasted and called on the very batches of that run; its last batch is smaller."""
+    recorded = [length for length in lengths for _ in range(12)]
+    problem = problem_of([*(text_batch(length) for length in recorded), text_batch(lengths[0], rows=3)])
+    advice = advise(problem, 10_000, buckets=2)
+    assert advice.chosen is not None and advice.chosen.buckets
+
+    def batch(length: int, rows: int = 8) -> dict[str, Any]:
+        return Pad()([list(range(4, 4 + length))] * rows)
+
+    pad_value = {"data_collator": WithTokenizer(batch)}
+    exec(advice.code, pad_value)
+    collator: Any = pad_value["data_collator"]
+    shapes = {tuple(collator(length)["labels"].shape) for length in recorded}
+    assert shapes == {(8, end) for end in advice.chosen.buckets[0]}
+    assert all(value.shape == collator(lengths[0])["labels"].shape for value in collator(lengths[0], 3).values())
+
+
+class WithTokenizer:
+    """A collator of any arguments that has a tokenizer."""
+
+    tokenizer = Tokenizer()
+
+    def __init__(self, call: Any) -> None:
+        self.call = call
+
+    def __call__(self, *args: Any) -> Any:
+        return self.call(*args)
 
 
 def trained(tmp_path: Path, *options: str) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
         time=time,
         verdict=verdict(Evidence(facts, steps, graphs, recompiles, findings, time)),
         data=data_facts(tables, opened.state, opened.skipped_parts, tuple(opened.problems)),
-        shapes=shape_facts(opened, main.index if main is not None else None),
+        shapes=shape_facts(opened),
     )
 
 

@@ -5,6 +5,7 @@ A group of commands. Leaves the inspection to ``analysis`` and the wording to ``
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -77,17 +78,16 @@ def explain_command(
     as_json: _Json = False,
 ) -> None:
     """Say why a run compiled what it could have loaded, and what a start with this cache would save."""
-    from xla_insight.analysis.cache.explain import explain_misses
-    from xla_insight.analysis.cache.usage import previous_run
+    from xla_insight.analysis.cache.explain import MOST_EARLIER, explain_misses
+    from xla_insight.analysis.cache.usage import earlier_runs
     from xla_insight.report.cache_text import write_explanation
     from xla_insight.store.reader import open_run
 
     (inspected,) = _inspected([cache], _usage(runs))
-    with open_run(run) as opened:
-        previous = previous_run(opened, _places(runs))
-        explanation = explain_misses(inspected, opened, previous)
-        if previous is not None:
-            previous.close()
+    with contextlib.ExitStack() as stack:
+        opened = stack.enter_context(open_run(run))
+        earlier = [stack.enter_context(other) for other in earlier_runs(opened, _places(runs), MOST_EARLIER)]
+        explanation = explain_misses(inspected, opened, earlier)
     with standard_output() as stream:
         if as_json:
             _write_json(explanation.to_json(), stream)
@@ -108,6 +108,7 @@ def prune_command(
 ) -> None:
     """Say which entries can go, how much that frees and what building them again costs; with --delete, delete them."""
     from xla_insight.analysis.cache.prune import Wanted, plan_prune, prune
+    from xla_insight.facts.cache import State
     from xla_insight.report.cache_text import write_plan, write_result
 
     wanted = Wanted(
@@ -116,7 +117,8 @@ def prune_command(
         _states(state or ()),
     )
     with standard_output() as stream:
-        for cache in _inspected(caches, _usage(runs)):
+        # Contents are only read when what is cut off shall go: that is what takes long in a large cache.
+        for cache in _inspected(caches, _usage(runs), contents=State.TORN in wanted.states):
             plan = plan_prune(cache, wanted)
             write_plan(plan, stream)
             if delete:
@@ -158,10 +160,10 @@ def _usage(runs: list[str] | None) -> Usage:
     return read_usage(_places(runs))
 
 
-def _inspected(caches: Iterable[str], usage: Usage) -> list[Cache]:
+def _inspected(caches: Iterable[str], usage: Usage, *, contents: bool = True) -> list[Cache]:
     from xla_insight.analysis.cache import inspect_cache
 
-    return [inspect_cache(cache, usage, contents=True) for cache in caches]
+    return [inspect_cache(cache, usage, contents=contents) for cache in caches]
 
 
 def _states(given: Iterable[str]) -> frozenset[State]:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from xla_insight.cli.output import standard_output
+from xla_insight.facts.shapes import Objective
 
 
 def register(app: typer.Typer) -> None:
@@ -22,6 +23,12 @@ def shapes_command(
     buckets: Annotated[
         int | None, typer.Option(metavar="K", min=1, help="Plan for K buckets; without it, for as many as pay.")
     ] = None,
+    objective: Annotated[
+        Objective,
+        typer.Option(
+            help="What to have least of: time; steps (compiling is paid by a cache); compiles.", case_sensitive=False
+        ),
+    ] = Objective.TIME,
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON (schema 1).")] = False,
 ) -> None:
     """Say which dimensions of the batches change, what that costs, and to which sizes to pad them."""
@@ -31,7 +38,7 @@ def shapes_command(
 
     with open_run(run) as opened:
         problem = shape_problem(opened)
-    advice = None if problem is None else advise(problem, horizon, buckets)
+    advice = None if problem is None else advise(problem, horizon, buckets, objective)
     with standard_output() as stream:
         if as_json:
             stream.write(render_shapes_json(problem, advice) + "\n")

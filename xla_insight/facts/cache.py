@@ -72,7 +72,8 @@ class Entry(NamedTuple):
     @property
     def last_use_unix_s(self) -> float:
         """When it was last used, as far as that is known: at least when it was written."""
-        return max(self.modified_unix_s, self.used_unix_s or 0.0)
+        used = self.used_unix_s
+        return self.modified_unix_s if used is None else max(self.modified_unix_s, used)
 
 
 class JoinedEntry(NamedTuple):
@@ -127,6 +128,8 @@ class MissReason(StrEnum):
     OTHER_GRAPH = "other_graph"
     UNREADABLE = "unreadable"
     OTHER_FOLDER = "other_folder"
+    READ_ONLY = "read_only"
+    """An earlier run built it and was not allowed to keep it."""
     NO_CACHE = "no_cache"
     GONE = "gone"
     """An earlier run built it; it is not in the folder any more, or never got there."""

@@ -73,6 +73,12 @@ def age(seconds: float | None) -> str:
     return "now" if seconds < 1 else f"{count(seconds)} s"
 
 
+def ago(seconds: float | None) -> str:
+    """How long ago something was: ``3 d ago``, ``just now``."""
+    text = age(None if seconds is None else max(0.0, seconds))
+    return {"now": "just now", NOT_MEASURED: NOT_MEASURED}.get(text, f"{text} ago")
+
+
 def size(n_bytes: float | None) -> str:
     """Bytes in decimal units: ``1.5 MB``."""
     if n_bytes is None:

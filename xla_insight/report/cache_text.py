@@ -26,8 +26,8 @@ def write_status(status: CacheStatus, stream: TextIO) -> None:
         f" {numbers.size(status.size)}" + (f" ({states})" if states else ""),
     ]
     if status.newest_unix_s is not None and status.oldest_unix_s is not None:
-        oldest, newest = (numbers.age(max(0.0, now - t)) for t in (status.oldest_unix_s, status.newest_unix_s))
-        lines.append(f"  last written {newest} ago, oldest entry {oldest} old")
+        newest, oldest = (numbers.ago(now - at) for at in (status.newest_unix_s, status.oldest_unix_s))
+        lines.append(f"  last written {newest}, oldest entry written {oldest}")
     if status.saves_s is not None:
         what = numbers.plural(status.known_costs, "entry", "entries")
         lines.append(f"  saves up to {numbers.duration(status.saves_s)} of compiling a start ({what} of known cost)")
@@ -49,7 +49,7 @@ def write_entries(entries: Sequence[JoinedEntry], stream: TextIO) -> None:
             str(joined.entry.layout),
             str(joined.state).replace("_", " "),
             numbers.size(joined.entry.size),
-            f"{numbers.age(max(0.0, now - joined.entry.last_use_unix_s))} ago",
+            numbers.ago(now - joined.entry.last_use_unix_s),
             numbers.duration(joined.compile_s),
             joined.first_step,
             len(joined.runs),

@@ -22,6 +22,8 @@ _UNITS: dict[str, Callable[[float | None], str]] = {
     "ms": lambda value: numbers.duration(None if value is None else value / 1e3),
     "percent": lambda value: numbers.percent(value, inferred=True),
 }
+TREND_COLUMNS = ("run", "step", "against first", "against previous", "graphs", "compiles", "after warm-up",
+                 "compile time", "reads/step", "overlap")  # fmt: skip
 _SHAPES = {"appeared": "+", "gone": "-", "stayed": "=", "added": "+", "changed": "~", "renamed": "="}
 
 
@@ -33,10 +35,8 @@ def write_comparison(comparison: Comparison, stream: TextIO) -> None:
 
 def write_trend(trend: Trend, stream: TextIO) -> None:
     """Write one row a run."""
-    columns = ("run", "step", "against first", "against previous", "graphs", "compiles", "after warm-up",
-               "compile time", "reads/step", "overlap")  # fmt: skip
-    rows = [[encodable(cell, stream) for cell in _trend_cells(row)] for row in trend.rows]
-    write_table(columns, rows, stream)
+    rows = [[encodable(cell, stream) for cell in trend_cells(row)] for row in trend.rows]
+    write_table(TREND_COLUMNS, rows, stream)
 
 
 def figure_text(figure: Figure) -> tuple[str, str]:
@@ -60,7 +60,8 @@ def run_name(path: str) -> str:
     return plain_line(path.rstrip("/").rsplit("/", 1)[-1])
 
 
-def _trend_cells(row: TrendRow) -> list[str]:
+def trend_cells(row: TrendRow) -> list[str]:
+    """One row of the trend, in the order of `TREND_COLUMNS`."""
     values = {figure.name: figure_text(figure)[1] for figure in row.figures}
     step = numbers.duration(None if row.step_ms is None else row.step_ms / 1e3)
     names = ("distinct graphs", "compiles", "compiles after warm-up", "compile time", "value reads per step", "overlap")

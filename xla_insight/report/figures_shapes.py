@@ -94,8 +94,8 @@ def _histogram(sizes: Integers, ends: Sequence[int], span: tuple[float, float], 
     values, counts = np.unique(sizes, return_counts=True)
     width = _bar_width(values)
     if len(values) > 1 and width > np.diff(values).min():
-        edges = np.linspace(values[0], values[-1] + 1, MOST_BARS + 1)
-        place = np.digitize(values, edges) - 1
+        edges = np.linspace(float(values[0]), float(values[-1]) + 1, MOST_BARS + 1)
+        place = np.minimum(np.digitize(values, edges), MOST_BARS) - 1
         kept = np.unique(place)
         counts = np.bincount(place, counts)[kept].astype(np.int64)
         low, high = np.ceil(edges[kept]), np.ceil(edges[kept + 1]) - 1

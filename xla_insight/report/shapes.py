@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TextIO
 
+import numpy as np
 import pyarrow as pa
 
 from xla_insight.analysis.shapes import Advice, Problem, advise, bucket_text, shape_problem
@@ -31,8 +32,19 @@ if TYPE_CHECKING:
 
 LISTED_SHAPES = 12
 _WIDTH = 100
-_COLUMNS = ("", "plan", "compiles", "compiling", "steps", "in all", "90 % likely", "padding", "buckets")
-_LEFT = (0, 1, 8)
+_COLUMNS = (
+    "",
+    "plan",
+    "compiles",
+    "compiling",
+    "steps",
+    "in all",
+    "90 % likely",
+    "padding",
+    "largest graph",
+    "buckets",
+)
+_LEFT = (0, 1, 9)
 
 
 def print_shapes(problem: Problem, advice: Advice, stream: TextIO) -> None:
@@ -80,8 +92,8 @@ def _lines(problem: Problem, advice: Advice) -> Iterator[str]:
         yield ""
     if advice.plans:
         coming = f" and {numbers.count(advice.future_steps)} to come" if advice.future_steps else ""
-        yield f"Plans for the {numbers.plural(problem.units, 'recorded step')}{coming}"
-        plans = sorted((advice.recorded, *advice.plans), key=lambda plan: plan.total_s)
+        yield f"Plans for the {numbers.plural(problem.steps, 'recorded step')}{coming}"
+        plans = sorted((advice.recorded, *advice.plans), key=advice.goal.cost)
         yield from _table([_plan(plan, plan is advice.chosen) for plan in (*plans, *advice.alternatives)])
         if not advice.future_steps:
             yield "  --horizon STEPS adds steps to come; --buckets K asks for K buckets"
@@ -123,12 +135,14 @@ def _models(problem: Problem) -> Iterator[str]:
         f" {error}; beside it {numbers.duration(problem.overhead_s)} a step"
     )
     variants = [variant for variant in problem.compiles.variants if len(variant.shapes) > 1]
-    seconds = sum(float(variant.compile_s[variant.compile_s == variant.compile_s].mean()) for variant in variants)
+    variants = [variant for variant in variants if np.isfinite(variant.compile_s).any()]
+    seconds = sum(float(np.nanmean(variant.compile_s)) for variant in variants) / problem.ranks
     if variants:
         fixed = problem.compiles.fixed
+        on_ranks = f" on each of {numbers.count(problem.ranks)} ranks" if problem.ranks > 1 else ""
         others = f"{numbers.plural(fixed, 'compile')} of this run {'has' if fixed == 1 else 'have'}"
         yield (
-            f"  a shape more: {numbers.plural(len(variants), 'compile')}, {numbers.duration(seconds)};"
+            f"  a shape more: {numbers.plural(len(variants), 'compile')}, {numbers.duration(seconds)}{on_ranks};"
             f" {others} nothing to do with shapes"
         )
 
@@ -146,6 +160,7 @@ def _plan(plan: Plan, chosen: bool) -> tuple[str, ...]:
         numbers.duration(plan.total_s),
         likely,
         _padding(plan.waste),
+        ("~" if plan.memory_inferred else "") + numbers.size(plan.memory_bytes),
         _short(bucket_text(plan.buckets)) + (" (not all timed)" if plan.extrapolated else ""),
     )
 

@@ -10,9 +10,10 @@ import pytest
 
 from tests.synthetic import build_run, graph_hash
 from xla_insight.analysis.cache import Cache, inspect_cache
-from xla_insight.analysis.cache.explain import _Case, _parts, _reason, explain_misses
-from xla_insight.analysis.cache.usage import GraphUse, Usage, previous_run
-from xla_insight.analysis.tables import load_tables
+from xla_insight.analysis.cache.explain import Earlier, _Case, _parts, _reason, explain_misses
+from xla_insight.analysis.cache.usage import GraphUse, Usage, earlier_runs, read_usage
+from xla_insight.analysis.compare.environment import Setting, environment_differences
+from xla_insight.analysis.tables import Process, load_tables
 from xla_insight.facts.cache import MissReason
 from xla_insight.facts.comparison import EnvironmentDifference, GraphPair
 from xla_insight.store.reader import open_run
@@ -26,12 +27,12 @@ def case(tmp_path: Path) -> _Case:
     (tmp_path / "cache").mkdir()
     cache = inspect_cache(str(tmp_path / "cache"), Usage())
     with open_run(build_run(tmp_path / "run", steps=3, pattern="A")) as run:
-        return _Case(cache, load_tables(run), frozenset(), 0, None, True, {}, (), "earlier")
+        return _Case(cache, load_tables(run), frozenset(), 0, None, True, {})
 
 
-def pair(change: str) -> dict[str, GraphPair]:
+def pair(change: str, *environment: EnvironmentDifference) -> dict[str, Earlier]:
     summary = "At train.py:7: aten::pow now 3, before 2."
-    return {GRAPH: GraphPair(change, "b" * 32, GRAPH, "structure", summary, None)}
+    return {GRAPH: Earlier("earlier", GraphPair(change, "b" * 32, GRAPH, "structure", summary, None), environment)}
 
 
 FLAGS = EnvironmentDifference("XLA_FLAGS", None, "--new")
@@ -44,7 +45,7 @@ FLAGS = EnvironmentDifference("XLA_FLAGS", None, "--new")
         ({"other_folder": "/else"}, False, MissReason.OTHER_FOLDER, "/else"),
         ({"failures": 1}, True, MissReason.UNREADABLE, "XLA:CPU"),
         (
-            {"pairs": pair("renamed"), "environment": (FLAGS,)},
+            {"pairs": pair("renamed", FLAGS)},
             False,
             MissReason.OTHER_ENVIRONMENT,
             "XLA_FLAGS is now --new, before not set",
@@ -67,6 +68,50 @@ def test_an_entry_that_is_gone(case: _Case) -> None:
     assert _reason(case, None, present=False)[0] is MissReason.NEVER_BUILT
 
 
+def test_an_entry_that_was_never_kept(case: _Case) -> None:
+    case.cache.usage.graphs[int(GRAPH, 16)] = GraphUse(runs=["earlier", "run"])
+    case.cache.usage.read_only.add("earlier")
+    reason, sentence = _reason(case, GRAPH, present=False)
+    assert reason is MissReason.READ_ONLY and "read only, so it was not kept" in sentence
+
+
+def test_of_flags_only_those_that_differ_are_named() -> None:
+    def setting(flags: str) -> Setting:
+        facts = {"environment": {"XLA_FLAGS": flags}}
+        return Setting(Process(0, 0, 0, 1, None, facts), 1, ())
+
+    def found(before: str, now: str) -> list[EnvironmentDifference]:
+        return list(environment_differences(setting(before), setting(now)))
+
+    assert found("--a=1 --b=2", "--b=2 --a=3") == [EnvironmentDifference("XLA_FLAGS", "--a=1", "--a=3")]
+    assert found("--a=1", "--a=1 --b=2") == [EnvironmentDifference("XLA_FLAGS", None, "--b=2")]
+    assert found("--a --b", "--b --a") == [EnvironmentDifference("XLA_FLAGS", "--a --b", "--b --a")], (
+        "the key is a text"
+    )
+
+
+def test_entries_of_others_say_that_nothing_can_join_them(tmp_path: Path) -> None:
+    (tmp_path / f"jit_f-{'a' * 64}-cache").write_bytes(b"x")
+    with open_run(build_run(tmp_path / "run", steps=3, pattern="A")) as run:
+        notes = explain_misses(inspect_cache(str(tmp_path), Usage()), run).notes
+    assert any("1 entry cannot be joined to recorded graphs: JAX names" in note for note in notes)
+
+
+def test_a_run_that_loaded_counts_what_it_loaded(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / str(int(GRAPH, 16))).write_bytes(b"\x0a\x01x")
+    build_run(tmp_path / "runs" / "cold", steps=6, pattern="A", reads=False)
+    usage = read_usage([str(tmp_path / "runs")])
+    cache = inspect_cache(str(tmp_path / "cache"), usage)
+    with open_run(build_run(tmp_path / "warm", steps=6, pattern="AB", cached="A", reads=False)) as run:
+        found = explain_misses(cache, run)
+    assert (found.loads, found.graphs, found.present, len(found.misses)) == (1, 2, 1, 1)
+    assert found.saves_s == pytest.approx(0.3)
+    assert (
+        "Of 2 graphs that this run compiled or loaded, 1 is in this cache: a warm start saves 300 ms" in found.summary
+    )
+
+
 def test_many_differences_are_counted() -> None:
     many = [EnvironmentDifference(f"XLA_{n}", "0", "1") for n in range(9)]
     assert _parts(many).endswith("and 5 more")
@@ -79,7 +124,7 @@ def test_what_a_warm_start_saves(tmp_path: Path) -> None:
     build_run(tmp_path / "runs" / "now", steps=6, pattern="AB", reads=False)
     with open_run(tmp_path / "runs" / "now") as run:
         found = explain_misses(cache, run)
-        assert previous_run(run, [str(tmp_path / "runs")]) is None
+        assert earlier_runs(run, [str(tmp_path / "runs")], 3) == []
     assert (found.graphs, found.present, found.would_compile) == (2, 1, 1)
     assert found.saves_s == pytest.approx(0.3) and found.would_compile_s == pytest.approx(0.3)
     assert "Of 2 graphs that this run compiled, 1 is in this cache" in found.summary

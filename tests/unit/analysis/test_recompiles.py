@@ -45,6 +45,14 @@ def test_the_first_graph_of_a_place_is_expected(tables: Make, at_line: At) -> No
     assert "train.py:14" in entry.summary
 
 
+def test_what_began_late_does_not_call_its_first_compile_the_first(tables: Make, at_line: At) -> None:
+    late = Process(0, 0, 0, 10**10, facts={"capabilities": {"phase": "after_first_graph"}})
+    made = tables(processes=(late,), places={1: at_line(14)}, compiles=[compiled("a", 0)], executions=executed("a"))
+    (entry,) = entries(made)
+    assert entry.summary.startswith("First graph recorded at ") and "compiled once" not in entry.summary
+    assert "Other graphs had run before the recording began" in entry.summary
+
+
 def test_each_place_has_a_first_graph(tables: Make, at_line: At) -> None:
     made = tables(
         places={1: at_line(14), 2: at_line(30)},

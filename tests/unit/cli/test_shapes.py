@@ -50,6 +50,21 @@ def test_the_asked_number_of_buckets(run: Path, capsys: Output) -> None:
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_the_objective_and_all_ranks(tmp_path: Path, capsys: Output) -> None:
+    run = build_run(tmp_path / "run", steps=60, step_ms=40, ranks=3)
+    assert cli.main(["shapes", str(run), "--objective", "compiles", "--horizon", "100000", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["ranks"], found["steps"], found["objective"]) == (3, 60, "compiles")
+    assert sum(found["dimensions"][0]["batches"]) == 180
+    chosen = next(plan for plan in found["plans"] if plan["chosen"])
+    assert len(chosen["buckets"][0]) == 1
+    assert cli.main(["shapes", str(run)]) == 0
+    text = capsys.readouterr().out
+    assert "on each of 3 ranks" in text and "largest graph" in text
+    assert cli.main(["shapes", str(run), "--objective", "money"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_one_shape_needs_nothing(tmp_path: Path, capsys: Output) -> None:
     run = build_run(tmp_path / "run", pattern="A", steps=30)
     assert cli.main(["shapes", str(run)]) == 0

@@ -18,7 +18,7 @@ from xla_insight.facts.cache import CacheStatus, JoinedEntry, Layout, State
 
 __all__ = ["Cache", "CacheNotFoundError", "cache_status", "inspect_cache"]
 
-MAX_CHECKED_BYTES = 1 << 30
+MAX_CHECKED_BYTES, MAX_CHECKED_ENTRIES = 1 << 30, 20_000
 """Caches of this machine up to this size are read to see whether entries are whole; in others empty ones are found."""
 
 
@@ -44,8 +44,11 @@ def inspect_cache(place: str, usage: Usage, *, contents: bool = False) -> Cache:
     notes = [f"not read: {text}" for text in usage.skipped]
     if not usage.runs:
         notes.append("no recorded runs given (--runs), so nothing is known of who used an entry")
-    if contents and folder.local is not None and sum(e.size for e in listing.entries) <= MAX_CHECKED_BYTES:
-        _find_torn(folder, listing)
+    if contents and folder.local is not None:
+        if len(listing.entries) <= MAX_CHECKED_ENTRIES and sum(e.size for e in listing.entries) <= MAX_CHECKED_BYTES:
+            _find_torn(folder, listing)
+        else:
+            notes.append("too large to read: entries that are cut off are not found, only empty ones")
     with without_collection():
         entries = list(join(listing.entries, usage, newest_version(listing.entries)))
     return Cache(folder, listing, usage, entries, in_use(folder, listing), tuple(notes))

@@ -2,7 +2,8 @@
 
 Owns the reasons, tried from what the cache shows to what other runs show: the entry is there and could not be read; it
 went to another folder; an earlier run had the same computation under another key (then the environment differs, and
-which part); an earlier run had another version of the graph (then the line that differs); nobody ever built it.
+which part); an earlier run had another version of the graph (then the line that differs); an earlier run built it and
+kept nothing; nobody ever built it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ _KEY_PARTS = ("version of", "device", "spmd", "number of devices", "world size",
               "XLA_USE_", "XLA_IR_DEBUG", "XLA_HLO_DEBUG", "NEURON_", "CPU_NUM_DEVICES")  # fmt: skip
 """Beginnings of what is, or may be, part of a key."""
 _NAMED = 4
+MOST_EARLIER = 3
+"""Runs before this one that its graphs are compared with, the last one first."""
+
+
+_Costs = list[tuple[str | None, float | None]]
+"""(graph, seconds to compile it)."""
 
 
 @dataclass(frozen=True)
@@ -44,29 +51,32 @@ class _Case:
     failures: int
     other_folder: str | None
     uses_cache: bool
-    pairs: dict[str, GraphPair]
+    pairs: dict[str, Earlier]
+    """Graph of this run -> what an earlier run had in its place."""
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What an earlier run had in place of a graph, and how it was started."""
+
+    run: str
+    pair: GraphPair
     environment: tuple[EnvironmentDifference, ...]
-    previous: str
 
 
-def explain_misses(cache: Cache, run: Run, previous: Run | None = None) -> CacheExplanation:
-    """What ``run`` took from the cache and why it compiled the rest; ``previous`` is a run to compare it with."""
+def explain_misses(cache: Cache, run: Run, earlier: Sequence[Run] = ()) -> CacheExplanation:
+    """What ``run`` took from the cache and why it compiled the rest; ``earlier``: runs before it, latest first."""
     tables = load_tables(run)
-    case = _case(cache, run, tables, previous)
     compiled = _compiled(run)
-    misses = tuple(
-        _miss(case, graph, compile_s) for graph, compile_s in compiled
-    )  # fmt: skip
+    case = _case(cache, run, tables, earlier)
+    misses = tuple(_miss(case, graph, compile_s) for graph, compile_s in compiled)
     loads = counted(tables, "persistent_hits") or 0
-    named = {graph: seconds for graph, seconds in compiled if graph is not None}
-    here = {graph for graph in named if hash_number(graph) in case.present}
-    saves = sum(named[graph] or 0.0 for graph in here)
-    rest = [seconds for graph, seconds in compiled if graph not in here]
-    notes = list(cache.notes)
-    others = sum(entry.layout is not Layout.TORCH_XLA for entry in cache.listing.entries)
-    if others:
-        notes.append(f"{numbers.plural(others, 'entry', 'entries')} of JAX or Neuron cannot be told by a graph's hash.")
-    if used_folder(tables)[1]:
+    needed = [*compiled, *_loaded(cache, run, {graph for graph, _ in compiled})]
+    here = {graph for graph, _ in needed if graph is not None and hash_number(graph) in case.present}
+    saves = sum(seconds or 0.0 for graph, seconds in needed if graph in here)
+    rest = [seconds for graph, seconds in needed if graph not in here]
+    notes = [*cache.notes, *_foreign_notes(cache)]
+    if _folder(tables)[1]:
         notes.append("The run opened its cache read only: what it compiled was not kept.")
     loadable = not case.failures
     if not loadable:
@@ -79,40 +89,65 @@ def explain_misses(cache: Cache, run: Run, previous: Run | None = None) -> Cache
         cache=cache.folder.path,
         loads=loads,
         misses=misses,
-        graphs=len(compiled),
+        graphs=len(needed),
         present=len(here),
         saves_s=saves if loadable else 0.0,
-        would_compile=len(rest) if loadable else len(compiled),
-        would_compile_s=sum(seconds or 0.0 for seconds in rest) if loadable else sum(s or 0.0 for _, s in compiled),
-        summary=_summary(len(compiled), len(here), saves, rest, loadable),
+        would_compile=len(rest) if loadable else len(needed),
+        would_compile_s=sum(seconds or 0.0 for seconds in rest) if loadable else sum(s or 0.0 for _, s in needed),
+        summary=_summary(needed, len(compiled), here, rest, loadable),
         notes=tuple(notes),
     )
 
 
-def _summary(graphs: int, present: int, saves: float, rest: Sequence[float | None], loadable: bool) -> str:
-    if not graphs:
+def _summary(needed: _Costs, compiled: int, here: set[str], rest: Sequence[float | None], loadable: bool) -> str:
+    if not needed:
         return "This run compiled nothing."
-    have = f"Of {numbers.plural(graphs, 'graph')} that this run compiled, {numbers.count(present)}"
-    have += f" {'is' if present == 1 else 'are'} in this cache"
+    did = "compiled" if compiled == len(needed) else "compiled or loaded" if compiled else "loaded"
+    have = f"Of {numbers.plural(len(needed), 'graph')} that this run {did}, {numbers.count(len(here))}"
+    have += f" {'is' if len(here) == 1 else 'are'} in this cache"
     if not loadable:
         return f"{have}, but this backend cannot load them: a warm start would compile all of them again."
+    known = [seconds for graph, seconds in needed if graph in here and seconds is not None]
+    least = "at least " if len(known) < len(here) else ""
     cost = numbers.duration(sum(seconds or 0.0 for seconds in rest))
-    return f"{have}: a warm start saves {numbers.duration(saves)} and compiles {numbers.count(len(rest))} ({cost})."
+    return (
+        f"{have}: a warm start saves {least}{numbers.duration(sum(known))} and compiles"
+        f" {numbers.count(len(rest))} ({cost})."
+    )
 
 
-def _case(cache: Cache, run: Run, tables: RunTables, previous: Run | None) -> _Case:
+def _loaded(cache: Cache, run: Run, compiled: set[str | None]) -> _Costs:
+    """(graph, seconds) of what the run took from a cache and did not compile; the seconds are those of other runs."""
+    frame = run.sql("select distinct graph from executions where outcome = 'persistent_hit' and graph is not null")
+    found = [str(graph) for graph in frame["graph"] if graph not in compiled]
+    uses = cache.usage.graphs
+    return [(graph, use.compile_s if (use := uses.get(hash_number(graph) or 0)) else None) for graph in found]
+
+
+_FOREIGN = {
+    Layout.JAX: "JAX names entries by a hash of its own over program, options and devices",
+    Layout.NEURON: "Neuron names entries by a hash of the HLO and one of the compiler's flags",
+}
+
+
+def _foreign_notes(cache: Cache) -> list[str]:
+    """That entries of JAX and Neuron are joined to no run, and why nothing could."""
+    counts = {layout: sum(entry.layout is layout for entry in cache.listing.entries) for layout in _FOREIGN}
+    return [
+        f"{numbers.plural(count, 'entry', 'entries')} cannot be joined to recorded graphs: {_FOREIGN[layout]}, which no"
+        " recording holds."
+        for layout, count in counts.items()
+        if count
+    ]
+
+
+def _case(cache: Cache, run: Run, tables: RunTables, earlier: Sequence[Run]) -> _Case:
     whole = (State.TORN, State.FAILED, State.LOCKED)
     present = frozenset(
         int(entry.name)
         for entry in cache.listing.entries
         if entry.layout is Layout.TORCH_XLA and entry.damage not in whole
     )
-    pairs: dict[str, GraphPair] = {}
-    environment: tuple[EnvironmentDifference, ...] = ()
-    if previous is not None:
-        pairs = {pair.now: pair for pair in graph_changes(previous, run).pairs if pair.now is not None}
-        found = environment_differences(_setting(previous, load_tables(previous)), _setting(run, tables))
-        environment = tuple(part for part in found if part.name.startswith(_KEY_PARTS))
     used = {
         name: counted(tables, name) or 0 for name in ("persistent_hits", "persistent_misses", "persistent_failures")
     }
@@ -123,10 +158,24 @@ def _case(cache: Cache, run: Run, tables: RunTables, previous: Run | None) -> _C
         failures=used["persistent_failures"],
         other_folder=_other_folder(cache, tables),
         uses_cache=any(used.values()),
-        pairs=pairs,
-        environment=environment,
-        previous="" if previous is None else os.path.basename(previous.path.rstrip("/")),
+        pairs=_pairs(run, tables, earlier),
     )
+
+
+def _pairs(run: Run, tables: RunTables, earlier: Sequence[Run]) -> dict[str, Earlier]:
+    """What the last runs had in place of each graph: the same under another key before another version of it."""
+    pairs: dict[str, Earlier] = {}
+    for previous in earlier[:MOST_EARLIER]:
+        found = environment_differences(_setting(previous, load_tables(previous)), _setting(run, tables))
+        environment = tuple(part for part in found if part.name.startswith(_KEY_PARTS))
+        name = os.path.basename(previous.path.rstrip("/"))
+        for pair in graph_changes(previous, run).pairs:
+            if pair.now is None or pair.change not in ("renamed", "changed"):
+                continue
+            known = pairs.get(pair.now)
+            if known is None or (known.pair.change, pair.change) == ("changed", "renamed"):
+                pairs[pair.now] = Earlier(name, pair, environment)
+    return pairs
 
 
 def _setting(run: Run, tables: RunTables) -> Setting:
@@ -134,16 +183,20 @@ def _setting(run: Run, tables: RunTables) -> Setting:
     return Setting(tables.main_process(), ranks, tuple(str(part) for part in run.info.get("command", ())))
 
 
+def _folder(tables: RunTables) -> tuple[str | None, bool]:
+    return used_folder(process.facts for process in tables.processes)
+
+
 def _other_folder(cache: Cache, tables: RunTables) -> str | None:
     """The folder that the run kept its cache in, when that is known and another one."""
-    found, _ = used_folder(tables)
+    found, _ = _folder(tables)
     if found is None:
         return None
     same = cache.folder.local is not None and os.path.realpath(found) == cache.folder.local
     return None if same or found.rstrip("/") == cache.folder.path.rstrip("/") else found
 
 
-def _compiled(run: Run) -> list[tuple[str | None, float | None]]:
+def _compiled(run: Run) -> _Costs:
     """(graph, seconds) of everything the run compiled, once each, most costly first."""
     frame = run.sql(
         "select graph, max(duration_ns) as ns from compiles where graph is not null group by graph"
@@ -162,7 +215,7 @@ def _miss(case: _Case, graph: str | None, compile_s: float | None) -> Miss:
 
 
 def _reason(case: _Case, graph: str | None, present: bool) -> tuple[MissReason, str]:
-    if not case.uses_cache and used_folder(case.tables)[0] is None:
+    if not case.uses_cache and _folder(case.tables)[0] is None:
         return MissReason.NO_CACHE, "The run did not look into any persistent cache: call xr.initialize_cache(path)."
     if case.other_folder is not None:
         return MissReason.OTHER_FOLDER, f"The run used another folder: {case.other_folder}."
@@ -170,17 +223,26 @@ def _reason(case: _Case, graph: str | None, present: bool) -> tuple[MissReason, 
         return MissReason.NEVER_BUILT, "The graph's hash was not recorded, so it cannot be looked up."
     if present and case.failures:
         return MissReason.UNREADABLE, "An entry is there, and this backend failed to load it (XLA:CPU never can)."
-    use = case.cache.usage.graphs.get(hash_number(graph) or 0)
-    pair = case.pairs.get(graph)
-    if pair is not None and pair.change == "renamed":
-        return MissReason.OTHER_ENVIRONMENT, f"Run {case.previous} built the same computation under another key" + (
-            f": {_parts(case.environment)}." if case.environment else "; nothing recorded of the environment differs."
+    before = case.pairs.get(graph)
+    if before is not None and before.pair.change == "renamed":
+        return MissReason.OTHER_ENVIRONMENT, f"Run {before.run} built the same computation under another key" + (
+            f": {_parts(before.environment)}."
+            if before.environment
+            else "; nothing recorded of the environment differs."
         )
-    if pair is not None and pair.change == "changed":
-        return MissReason.OTHER_GRAPH, f"Run {case.previous} built another version of it. {pair.summary}"
+    if before is not None:
+        return MissReason.OTHER_GRAPH, f"Run {before.run} built another version of it. {before.pair.summary}"
+    return _reason_by_use(case, graph, present)
+
+
+def _reason_by_use(case: _Case, graph: str, present: bool) -> tuple[MissReason, str]:
+    """Whether other runs had the very graph."""
+    use = case.cache.usage.graphs.get(hash_number(graph) or 0)
     if use is not None and len(use.runs) > 1 and not present:
         first = use.runs[0]
-        return MissReason.GONE, f"Run {first} has this graph, too, but it is not in this cache: deleted, or read-only."
+        if first in case.cache.usage.read_only:
+            return MissReason.READ_ONLY, f"Run {first} built this graph with its cache read only, so it was not kept."
+        return MissReason.GONE, f"Run {first} has this graph, too, but it is not in this cache: deleted, or never kept."
     written = " It is there now, for the next run." if present else ""
     return MissReason.NEVER_BUILT, f"No earlier run is known to have built it.{written}"
 

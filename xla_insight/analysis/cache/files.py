@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import weakref
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
@@ -17,6 +18,8 @@ from typing import Any, NamedTuple, Protocol
 from xla_insight.errors import InsightError, UsageError
 
 LOCAL_URL = "file://"
+_KIND, _REGULAR, _FOLDER = 0o170000, stat.S_IFREG, stat.S_IFDIR
+"""The bits of a file's mode that say what it is, and two of their values."""
 
 
 class CacheNotFoundError(InsightError):
@@ -69,17 +72,24 @@ class LocalCache:
             what = "is a file, not a folder" if os.path.exists(path) else "is not there"
             raise CacheNotFoundError(f"{path} {what}; give the folder of a compile cache")
         self.local: str | None = os.path.realpath(path)
-        self._root = self.local or path
+        # Kept open: a million deletions then need no opening, and whatever takes the folder's place is another folder.
+        self._root = self._opened(self.local)
+        weakref.finalize(self, os.close, self._root)
 
     def items(self, folder: str = "") -> Iterator[FileFact]:
         """See `CacheFolder`."""
         handle = self._open(folder)
+        new = tuple.__new__  # a third of the time that calling the class takes, and there can be a million
         try:
             with os.scandir(handle) as found:
                 for item in found:
-                    status = item.stat(follow_symlinks=False)
-                    mode = status.st_mode
-                    yield FileFact(item.name, status.st_size, status.st_mtime, stat.S_ISREG(mode), stat.S_ISDIR(mode))
+                    try:
+                        status = item.stat(follow_symlinks=False)
+                    except FileNotFoundError:  # gone since: somebody else cleans up, too
+                        continue
+                    kind = status.st_mode & _KIND
+                    fact = (item.name, status.st_size, status.st_mtime, kind == _REGULAR, kind == _FOLDER)
+                    yield new(FileFact, fact)
         except OSError as error:
             raise CacheNotFoundError(f"{self.path} cannot be listed ({error.strerror})") from error
         finally:
@@ -100,14 +110,14 @@ class LocalCache:
         """See `CacheFolder`."""
         folder, _, last = name.rpartition("/")
         try:
-            parent = self._open(folder)
+            parent = self._open(folder) if folder else self._root
         except CacheNotFoundError:
             return "its folder is gone or became a link"
         try:
             status = os.stat(last, dir_fd=parent, follow_symlinks=False)
-            if not stat.S_ISREG(status.st_mode):
+            if status.st_mode & _KIND != _REGULAR:
                 return "it is no regular file"
-            if (status.st_size, status.st_mtime) != (expected.size, expected.modified_unix_s):
+            if status.st_size != expected.size or status.st_mtime != expected.modified_unix_s:
                 return "it changed meanwhile"
             os.unlink(last, dir_fd=parent)
         except FileNotFoundError:
@@ -115,7 +125,8 @@ class LocalCache:
         except OSError as error:
             return error.strerror or str(error)
         finally:
-            os.close(parent)
+            if folder:
+                os.close(parent)
         return None
 
     def remove_folder(self, name: str) -> None:
@@ -130,10 +141,7 @@ class LocalCache:
 
     def _open(self, folder: str) -> int:
         """A handle of a folder below this one, step by step, so that no link on the way is followed."""
-        try:
-            handle = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY)
-        except OSError as error:
-            raise CacheNotFoundError(f"{self.path} cannot be listed ({error.strerror})") from error
+        handle = self._opened(".", self._root)
         for part in filter(None, folder.split("/")):
             try:
                 if part in (".", ".."):
@@ -145,6 +153,12 @@ class LocalCache:
                 os.close(handle)
             handle = inner
         return handle
+
+    def _opened(self, place: str, within: int | None = None) -> int:
+        try:
+            return os.open(place, os.O_RDONLY | os.O_DIRECTORY, dir_fd=within)
+        except OSError as error:
+            raise CacheNotFoundError(f"{self.path} cannot be listed ({error.strerror})") from error
 
 
 class RemoteCache:

@@ -25,6 +25,7 @@ _MODULE = re.compile(r"MODULE_[\w.+-]+")
 _NEURON_FILE = re.compile(r"model\.(hlo\.pb|hlo_module\.pb|neff|done|log)|compile_flags\.json|[\w.+-]+\.lock")
 JAX_LOCK = ".lockfile"
 MAX_HASH = 1 << 128
+_HASH_DIGITS = len(str(MAX_HASH))
 
 
 @dataclass
@@ -43,7 +44,9 @@ class Listing:
 
     def fact(self, entry: Entry, file: str) -> FileFact:
         """What was seen of a file of an entry."""
-        return self.parts.get(file) or FileFact(file, entry.size, entry.modified_unix_s, regular=True, folder=False)
+        if entry.parts:
+            return self.parts[file]
+        return FileFact(file, entry.size, entry.modified_unix_s, regular=True, folder=False)
 
     def add(self, entry: Entry, parts: dict[str, FileFact]) -> None:
         """One more entry of several files."""
@@ -71,16 +74,17 @@ def without_collection() -> Iterator[None]:
 
 def _listed(folder: CacheFolder) -> Listing:
     listing = Listing()
-    append, torch_xla = listing.entries.append, Layout.TORCH_XLA
+    append, torch_xla, is_torn = listing.entries.append, Layout.TORCH_XLA, State.TORN
+    new = tuple.__new__  # as in `LocalCache.items`
     jax: dict[str, dict[str, FileFact]] = {}
     for item in folder.items():
-        if item.folder:
+        name, size, modified_unix_s, regular, is_folder = item
+        if is_folder:
             _add_folder(listing, folder, item)
-        elif not item.regular:
+        elif not regular:
             listing.foreign += 1
-        elif item.name.isdecimal() and _is_hash(item.name):
-            torn = State.TORN if item.size == 0 else None
-            append(Entry(torch_xla, item.name, item.size, item.modified_unix_s, None, None, torn))
+        elif name.isdecimal() and _is_hash(name):
+            append(new(Entry, (torch_xla, name, size, modified_unix_s, None, None, None if size else is_torn, ())))
         elif (match := _JAX.fullmatch(item.name)) is not None:
             jax.setdefault(match[1], {})[match[2]] = item
         elif item.name == JAX_LOCK:
@@ -94,7 +98,9 @@ def _listed(folder: CacheFolder) -> Listing:
 
 def _is_hash(name: str) -> bool:
     """A decimal number of at most 128 bits, as the framework writes it: without leading zeros or other digits."""
-    return name.isascii() and len(name) < 40 and int(name) < MAX_HASH and (name[0] != "0" or name == "0")
+    if not name.isascii() or (name[0] == "0" and name != "0"):
+        return False
+    return len(name) < _HASH_DIGITS or (len(name) == _HASH_DIGITS and int(name) < MAX_HASH)
 
 
 def _jax_entry(folder: CacheFolder, key: str, files: dict[str, FileFact]) -> Entry:

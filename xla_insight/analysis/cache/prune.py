@@ -7,12 +7,13 @@ only while they are what was listed.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xla_insight.analysis.cache import Cache, recently_used_last
 from xla_insight.errors import UsageError
 from xla_insight.facts import numbers
-from xla_insight.facts.cache import JoinedEntry, PrunePlan, PruneResult, State
+from xla_insight.facts.cache import Entry, JoinedEntry, PrunePlan, PruneResult, State
 
 MAX_TOLD = 100
 _WORDS = {State.ORPHAN: "no recorded run has it", State.OTHER_ENVIRONMENT: "of another version"}
@@ -40,12 +41,7 @@ def plan_prune(cache: Cache, wanted: Wanted) -> PrunePlan:
         raise UsageError("say what to delete: --older-than 30d, --max-size 10GB, or --state orphan")
     if State.ORPHAN in wanted.states and not cache.usage.runs:
         raise UsageError("without recorded runs every entry would be an orphan; name them with --runs")
-    now = time.time()
-    reasons: dict[str, str] = {}
-    for joined in cache.entries:
-        reason = _reason(joined, wanted, now)
-        if reason:
-            reasons[joined.entry.name] = reason
+    reasons = _reasons(cache.entries, wanted)
     if wanted.max_size is not None:
         _shrink(cache, wanted.max_size, reasons)
     chosen = tuple(joined for joined in cache.entries if joined.entry.name in reasons)
@@ -64,13 +60,17 @@ def plan_prune(cache: Cache, wanted: Wanted) -> PrunePlan:
     )
 
 
-def _reason(joined: JoinedEntry, wanted: Wanted, now: float) -> str:
-    entry, state = joined.entry, joined.state
-    if state in wanted.states:
-        return _WORDS.get(state, str(state))
-    if wanted.older_than_s is not None and now - entry.last_use_unix_s > wanted.older_than_s:
-        return f"not used for {numbers.age(now - entry.last_use_unix_s)}"
-    return ""
+def _reasons(entries: Sequence[JoinedEntry], wanted: Wanted) -> dict[str, str]:
+    """Entry name -> why it goes by its state or its age."""
+    now, reasons = time.time(), {}
+    oldest = None if wanted.older_than_s is None else now - wanted.older_than_s
+    for joined in entries:
+        entry, state = joined.entry, joined.state
+        if state in wanted.states:
+            reasons[entry.name] = _WORDS.get(state, str(state))
+        elif oldest is not None and entry.modified_unix_s < oldest and entry.last_use_unix_s < oldest:
+            reasons[entry.name] = f"not used for {numbers.age(now - entry.last_use_unix_s)}"
+    return reasons
 
 
 def _shrink(cache: Cache, max_size: int, reasons: dict[str, str]) -> None:
@@ -89,16 +89,28 @@ def prune(cache: Cache, plan: PrunePlan) -> PruneResult:
         raise UsageError(f"{plan.path} is in use ({plan.in_use}); nothing was deleted")
     deleted = size = 0
     skipped: list[str] = []
+    remove, fact = cache.folder.remove, cache.listing.fact
     for joined in plan.chosen:
         entry = joined.entry
-        # The mark that an entry is whole goes first: what is interrupted half-way is seen as torn, and never loaded.
-        for file in sorted(entry.files, key=lambda name: not name.endswith(".done")):
-            why = cache.folder.remove(file, cache.listing.fact(entry, file))
-            if why is not None:
-                skipped.append(f"{file}: {why}")
-                break
+        if entry.parts:
+            why = _remove_parts(cache, entry)
         else:
+            left = remove(entry.name, fact(entry, entry.name))
+            why = None if left is None else f"{entry.name}: {left}"
+        if why is None:
             deleted, size = deleted + 1, size + entry.size
-            if entry.parts and "/" in entry.parts[0]:
-                cache.folder.remove_folder(entry.parts[0].rpartition("/")[0])
+        else:
+            skipped.append(why)
     return PruneResult(deleted, size, tuple(skipped[:MAX_TOLD]))
+
+
+def _remove_parts(cache: Cache, entry: Entry) -> str | None:
+    """Delete an entry of several files; None, or which of them was left and why."""
+    # The mark that an entry is whole goes first: what is interrupted half-way is seen as torn, and never loaded.
+    for file in sorted(entry.parts, key=lambda name: not name.endswith(".done")):
+        why = cache.folder.remove(file, cache.listing.fact(entry, file))
+        if why is not None:
+            return f"{file}: {why}"
+    if "/" in entry.parts[0]:
+        cache.folder.remove_folder(entry.parts[0].rpartition("/")[0])
+    return None

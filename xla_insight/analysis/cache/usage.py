@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from xla_insight.analysis.cache.use import used_folder
 from xla_insight.errors import InsightError, RunNotFoundError
 from xla_insight.facts.cache import Entry, JoinedEntry, Layout, State
 from xla_insight.store.reader import open_run
@@ -55,6 +56,8 @@ class Usage:
     runs: int = 0
     newest_version: str | None = None
     skipped: list[str] = field(default_factory=list)
+    read_only: set[str] = field(default_factory=set)
+    """Runs that were not allowed to keep what they built."""
 
     def add(self, run: Run) -> None:
         """Add what one open run says. Runs come in order of their start."""
@@ -64,6 +67,8 @@ class Usage:
         self.newest_version = version or self.newest_version
         command = " ".join(str(part) for part in run.info.get("command", ()))
         name = os.path.basename(run.path.rstrip("/"))
+        if used_folder(process.facts for process in run.processes)[1]:
+            self.read_only.add(name)
         for row in run.sql(_PER_GRAPH).itertuples(index=False):
             number = hash_number(row.graph)
             if number is not None:
@@ -133,13 +138,14 @@ def _version(facts: Any) -> str | None:
 def join(entries: Iterable[Entry], usage: Usage, newest: str | None = None) -> Iterable[JoinedEntry]:
     """Every entry with its state. ``newest``: the newest compiler version among Neuron entries ."""
     known, torch_xla = usage.graphs, Layout.TORCH_XLA
-    unknown = State.ORPHAN if usage.runs else State.UNJOINED
+    rest = ((), "", None, None, 0, 0)
+    unknown, new = State.ORPHAN if usage.runs else State.UNJOINED, tuple.__new__
     for entry in entries:
         own = entry.layout is torch_xla
         use = known.get(int(entry.name)) if own and known else None
         if use is None:
             plain = own and entry.damage is None
-            yield JoinedEntry(entry, unknown if plain else _state(entry, None, usage, newest))
+            yield new(JoinedEntry, (entry, unknown if plain else _state(entry, None, usage, newest), *rest))
         else:
             yield JoinedEntry(
                 entry, _state(entry, use, usage, newest), tuple(use.runs), use.command, use.first_step,
@@ -170,18 +176,20 @@ def _parts(version: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in version.replace("+", ".").split(".")]
 
 
-def previous_run(run: Run, places: Iterable[str]) -> Run | None:
-    """The run at these places that started last before ``run``, open; None when there is none."""
-    best: Run | None = None
+def earlier_runs(run: Run, places: Iterable[str], most: int) -> list[Run]:
+    """The last runs at these places that started before ``run``, open, the latest first. The caller closes them."""
+    found: list[Run] = []
     for place in places:
         for path in run_paths(place):
             try:
                 other = open_run(path)
             except InsightError:
                 continue
-            earlier = started(other) < started(run) and os.path.realpath(path) != os.path.realpath(run.path)
-            if earlier and (best is None or started(other) > started(best)):
-                best, other = other, best
-            if other is not None:
+            if started(other) < started(run) and os.path.realpath(path) != os.path.realpath(run.path):
+                found.append(other)
+            else:
                 other.close()
-    return best
+    found.sort(key=started, reverse=True)
+    for other in found[most:]:
+        other.close()
+    return found[:most]

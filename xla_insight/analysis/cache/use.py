@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from xla_insight.analysis.cache.memory import memory_cache
@@ -17,7 +18,7 @@ def cache_use(tables: RunTables) -> CacheUse:
     graphs, memory = graph_facts(tables), memory_cache(tables)
     misses = counted(tables, "persistent_misses") or 0
     failures = counted(tables, "persistent_failures") or 0
-    folder, read_only = used_folder(tables)
+    folder, read_only = used_folder(process.facts for process in tables.processes)
     return CacheUse(
         compiles=graphs.compiles,
         compile_s=graphs.compile_s,
@@ -33,11 +34,11 @@ def cache_use(tables: RunTables) -> CacheUse:
     )
 
 
-def used_folder(tables: RunTables) -> tuple[str | None, bool]:
-    """(folder of the persistent cache, whether it was read only) as far as the run says; None when it does not."""
-    for process in tables.processes:
-        environment: Any = process.facts.get("environment")
-        kept: Any = process.facts.get("persistent_cache")
+def used_folder(processes: Iterable[Mapping[str, Any]]) -> tuple[str | None, bool]:
+    """(folder of the persistent cache, whether it was read only) as far as the facts of a run's processes say."""
+    for facts in processes:
+        environment: Any = facts.get("environment")
+        kept: Any = facts.get("persistent_cache")
         if isinstance(kept, dict) and isinstance(kept.get("path"), str) and kept["path"]:
             return kept["path"], kept.get("read_only") is True
         found = environment.get("XLA_PERSISTENT_CACHE_PATH") if isinstance(environment, dict) else None

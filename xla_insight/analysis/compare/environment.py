@@ -14,6 +14,7 @@ from xla_insight.facts.comparison import EnvironmentDifference
 
 _OWN = ("XLA_INSIGHT_", "PT_XLA_DEBUG", "PJRT_LOCAL_PROCESS_RANK")
 """Set by the recorder, or without influence on what is compiled."""
+_FLAG_LISTS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "NEURON_CC_FLAGS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,17 @@ def environment_differences(before: Setting, now: Setting) -> tuple[EnvironmentD
     """Everything that differs, in a fixed order of kinds, then by name."""
     old, new = dict(facts_of(before)), dict(facts_of(now))
     names = dict.fromkeys([*old, *new])
-    return tuple(
-        EnvironmentDifference(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)
-    )
+    return tuple(_difference(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name))
+
+
+def _difference(name: str, before: str | None, now: str | None) -> EnvironmentDifference:
+    """What differs; of two lists of flags, the flags that the other does not have."""
+    if name in _FLAG_LISTS:
+        old, new = (before or "").split(), (now or "").split()
+        if sorted(old) != sorted(new):
+            before = " ".join(flag for flag in old if flag not in new) or None
+            now = " ".join(flag for flag in new if flag not in old) or None
+    return EnvironmentDifference(name, before, now)
 
 
 def facts_of(setting: Setting) -> Iterable[tuple[str, str]]:

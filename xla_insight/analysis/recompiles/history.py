@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,8 @@ class Compile:
     ran_before: bool = False
     earlier: Compile | None = None
     cut_ns: int | None = None
+    late: bool = False
+    """Other graphs had run before the recording of this process began, so what is first here may not be."""
 
     @property
     def is_read(self) -> bool:
@@ -120,6 +122,7 @@ class _Builder:
         self._ordinals = _cut_ordinals(tables, frame["cut_ns"])
         self._cut_sites = _cut_sites(tables["syncs"], frame["cut_ns"])
         self._eager = eager_processes(frame)
+        self._late = {process.index for process in tables.processes if _began_late(process.facts)}
         self._compiled: set[tuple[int, str]] = set()
         self._latest: dict[FamilyKey, Compile] = {}
         self._sizes: dict[FamilyKey, list[int]] = defaultdict(list)
@@ -149,6 +152,7 @@ class _Builder:
             ran_before=graph is not None and self._ran.get((process, graph), _NEVER) < int(row.time_ns),
             earlier=self._latest.get(key),
             cut_ns=None if pd.isna(row.cut_ns) else int(row.cut_ns),
+            late=process in self._late,
         )
         self._remember(entry)
 
@@ -274,3 +278,9 @@ def _cut_sites(syncs: pd.DataFrame, wanted: pd.Series[int]) -> dict[tuple[int, i
 def _family_key(process: int, trigger: str, place: Place, ordinal: int | None) -> FamilyKey:
     kind = _KIND_OF_TRIGGER.get(Trigger(trigger), trigger) if trigger in set(Trigger) else trigger
     return (process, kind, frames_outside(place.stack) or place.site, ordinal)
+
+
+def _began_late(facts: Mapping[str, Any]) -> bool:
+    """Whether a process had run graphs before its recording began."""
+    capabilities = facts.get("capabilities")
+    return isinstance(capabilities, Mapping) and capabilities.get("phase") == "after_first_graph"

@@ -212,6 +212,12 @@ def _first(members: Sequence[Explained]) -> str:
     processes = len({m.compile.process for m in members})
     parts = len(members) // processes
     each = "" if processes == 1 else f" in each of {processes} processes"
+    if members[0].compile.late:
+        first = "First graph" if parts <= 1 else f"First graphs of {parts} different kinds"
+        return (
+            f"{first} recorded at {where}{each}. Other graphs had run before the recording began, so this may have been"
+            " compiled because it differs from one of them."
+        )
     if parts <= 1:
         return f"First graph cut at {where}{each}; compiled once."
     return f"First graphs of {parts} different kinds cut at {where}{each}; each compiled once."

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from xla_insight.analysis.shapes.advice import Advice, advise, bucket_text, what_if, with_plan, with_range
-from xla_insight.analysis.shapes.batches import build_batches, load_frames
-from xla_insight.analysis.shapes.plans import Buckets, Plan
+from xla_insight.analysis.shapes.batches import build_batches
+from xla_insight.analysis.shapes.plans import Buckets, Goal, Plan
 from xla_insight.analysis.shapes.problem import Problem, build_problem
+from xla_insight.analysis.shapes.ranks import load_frames
 from xla_insight.facts.report import ShapeFacts
+from xla_insight.facts.shapes import Objective
 
 if TYPE_CHECKING:
     from xla_insight.store.reader import Run
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Advice",
     "Buckets",
+    "Goal",
+    "Objective",
     "Plan",
     "Problem",
     "advise",
@@ -32,23 +36,21 @@ __all__ = [
 ]
 
 
-def shape_problem(run: Run, process: int | None = None) -> Problem | None:
-    """What is known about the shapes of a process (default: the one that speaks for the run).
+def shape_problem(run: Run) -> Problem | None:
+    """What is known about the shapes of a run, over all its ranks.
 
     None when no batch tensor was recorded, or none of its steps could be timed.
     """
-    if process is None:
-        process = _speaker(run)
-    if process is None:
+    if not run.processes:
         return None
-    frames = load_frames(run, process)
+    frames = load_frames(run, [(process.index, process.rank) for process in run.processes])
     batches = build_batches(frames)
     return None if batches is None else build_problem(frames, batches)
 
 
-def shape_facts(run: Run, process: int | None) -> ShapeFacts | None:
+def shape_facts(run: Run) -> ShapeFacts | None:
     """The advice in short, for the report; None when nothing changes from batch to batch."""
-    problem = None if process is None else shape_problem(run, process)
+    problem = shape_problem(run)
     if problem is None or not (problem.axes or problem.rows):
         return None
     advice = advise(problem)
@@ -62,11 +64,3 @@ def shape_facts(run: Run, process: int | None) -> ShapeFacts | None:
         code=advice.code,
         thin=problem.thin,
     )
-
-
-def _speaker(run: Run) -> int | None:
-    """The lowest rank; of several processes of it, the one that executed most."""
-    counted = run.sql("select process, count(*) as executions from executions group by process")
-    executed = dict(zip(counted["process"].tolist(), counted["executions"].tolist(), strict=True))
-    known = [(process.rank, -int(executed.get(process.index, 0)), process.index) for process in run.processes]
-    return min(known)[2] if known else None

@@ -10,64 +10,81 @@ from dataclasses import dataclass, replace
 
 from xla_insight.analysis.shapes.alternatives import alternatives
 from xla_insight.analysis.shapes.code import padding_code
-from xla_insight.analysis.shapes.plans import Buckets, Plan, evaluate
+from xla_insight.analysis.shapes.plans import Buckets, Goal, Plan, evaluate
 from xla_insight.analysis.shapes.problem import Problem
 from xla_insight.analysis.shapes.search import LISTED, optimal_plans, recorded_plan, rules_of_thumb
 from xla_insight.facts import numbers
+from xla_insight.facts.shapes import Objective
 
+_UNSTEADY = 0.2
 LEAST_SAVING = 0.01
 """Share of the time as recorded; less is not worth a change of code."""
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Plans for one run and one horizon. ``chosen`` is the plan the code is for; None: leave everything as it is."""
+    """Plans for one run and one goal. ``chosen`` is the plan the code is for; None: leave everything as it is."""
 
-    future_steps: int
+    goal: Goal
     recorded: Plan
     plans: tuple[Plan, ...]
     """Rules of thumb and the best of each number of buckets; `recorded` is not among them."""
     alternatives: tuple[Plan, ...]
     chosen: Plan | None
     saves_s: float
-    """Seconds that ``chosen`` saves against `recorded`, inferred; negative when the asked number of buckets loses."""
+    """Seconds that ``chosen`` saves against `recorded`, inferred; negative when what was asked for loses time."""
     summary: str
     code: str
     notes: tuple[str, ...]
 
     @property
+    def future_steps(self) -> int:
+        """Steps still to come, beside the recorded ones."""
+        return self.goal.future_steps
+
+    @property
     def best(self) -> Plan:
-        """The cheapest of all plans of padding, `recorded` included."""
-        return min((self.recorded, *self.plans), key=_rank)
+        """The best of all plans of padding by the goal, `recorded` included."""
+        return min((self.recorded, *self.plans), key=lambda plan: _rank(plan, self.goal))
 
 
-def advise(problem: Problem, future_steps: int = 0, buckets: int | None = None) -> Advice:
-    """The plans of a problem, over the recorded steps and ``future_steps``; ``buckets``: how many an axis may have."""
+def advise(
+    problem: Problem, future_steps: int = 0, buckets: int | None = None, objective: Objective = Objective.TIME
+) -> Advice:
+    """The plans of a problem, over the recorded steps and ``future_steps`` of a rank.
+
+    ``buckets``: how many an axis may have. ``objective``: what the best plan has least of.
+    """
+    goal = Goal(future_steps, objective)
     recorded = recorded_plan(problem, future_steps)
     rules = [evaluate(problem, name, ends, future_steps) for name, ends in rules_of_thumb(problem)]
     rules = rules if problem.axes else []
-    optimal = optimal_plans(problem, future_steps, buckets)
-    cheapest = min(optimal, key=_rank, default=None)
+    optimal = optimal_plans(problem, goal, buckets)
+
+    def rank(plan: Plan) -> tuple[float, int, bool]:
+        return _rank(plan, goal)
+
+    cheapest = min(optimal, key=rank, default=None)
     listed = [plan for place, plan in enumerate(optimal, 1) if place <= LISTED or plan is cheapest]
     if buckets is not None:
         listed = [plan for place, plan in enumerate(optimal, 1) if place <= max(LISTED, buckets)]
     if buckets is not None and optimal:
         chosen: Plan | None = optimal[-1]
     else:
-        best = min((recorded, *rules, *optimal), key=_rank)
-        saves = recorded.total_s - best.total_s
-        chosen = best if best is not recorded and saves >= LEAST_SAVING * recorded.total_s else None
+        best = min((recorded, *rules, *optimal), key=rank)
+        saves = goal.cost(recorded) - goal.cost(best)
+        chosen = best if best is not recorded and saves >= LEAST_SAVING * goal.cost(recorded) else None
     if chosen is not None and chosen not in listed and chosen not in rules:
         listed.append(chosen)
     saves_s = recorded.total_s - chosen.total_s if chosen else 0.0
     return Advice(
-        future_steps=future_steps,
+        goal=goal,
         recorded=recorded,
         plans=(*rules, *listed),
-        alternatives=tuple(alternatives(problem, future_steps)),
+        alternatives=tuple(alternatives(problem, goal)),
         chosen=chosen,
         saves_s=saves_s,
-        summary=_summary(problem, recorded, chosen, future_steps),
+        summary=_summary(problem, recorded, chosen, goal),
         code=padding_code(problem, chosen.buckets) if chosen and chosen.buckets is not None else "",
         notes=tuple(_notes(problem, recorded, chosen, future_steps)),
     )
@@ -97,35 +114,46 @@ def bucket_text(buckets: Buckets | None) -> str:
     return " × ".join(f"[{', '.join(map(str, ends))}]" for ends in buckets) or "whole batches"
 
 
-def _rank(plan: Plan) -> tuple[float, int, bool]:
-    """By time; of equals the one with fewer buckets, and rather one found than a rule of thumb."""
+def _rank(plan: Plan, goal: Goal) -> tuple[float, int, bool]:
+    """By the goal; of equals the one with fewer buckets, and rather one found than a rule of thumb."""
     number = sum(len(ends) for ends in plan.buckets) if plan.buckets is not None else 10**9
-    return round(plan.total_s, 9), number, not plan.id.startswith("optimal")
+    return round(goal.cost(plan), 9), number, not plan.id.startswith("optimal")
 
 
-def _summary(problem: Problem, recorded: Plan, chosen: Plan | None, future_steps: int) -> str:
+def _summary(problem: Problem, recorded: Plan, chosen: Plan | None, goal: Goal) -> str:
     if not problem.axes and problem.rows is None:
         return f"All {numbers.count(problem.batch_combination.size)} batches have the same shape: nothing to pad."
-    steps = numbers.plural(problem.units + future_steps, "step")
     moving = " and ".join(f"{axis.word} ({numbers.plural(len(axis.values), 'size')})" for axis in problem.axes)
     moving = moving or f"{problem.rows.word if problem.rows else ''} (the last batch is smaller)"
     change = "change" if len(problem.axes) > 1 else "changes"
     if chosen is None:
+        least = numbers.percent(100 * LEAST_SAVING)
         return (
-            f"Leave the shapes as they are: {moving} {change}, but no padding saves more than"
-            f" {LEAST_SAVING:.0%} of {numbers.duration(recorded.total_s, inferred=True)} over {steps}.".replace(
-                "%", " %"
-            )
+            f"Leave the shapes as they are: {moving} {change}, but no padding saves more than {least}"
+            f" of {_whole(problem, recorded, goal)}."
         )
-    saved = recorded.total_s - chosen.total_s
+    saved = _seconds(recorded, goal.objective) - _seconds(chosen, goal.objective)
     effect = f"saves about {numbers.duration(saved)} of" if saved >= 0 else f"adds about {numbers.duration(-saved)} to"
-    what = _what(chosen)
     thin = f" Little was recorded to say that: {', '.join(problem.thin)}." if problem.thin else ""
     return (
-        f"{moving} {change} from batch to batch: {what} {effect}"
-        f" {numbers.duration(recorded.total_s, inferred=True)} over {steps}"
+        f"{moving} {change} from batch to batch: {_what(chosen)} {effect} {_whole(problem, recorded, goal)}"
         f" ({numbers.plural(chosen.compiles, 'compile')} instead of {numbers.count(recorded.compiles)})."
     ) + thin
+
+
+def _seconds(plan: Plan, objective: Objective) -> float:
+    """What the objective looks at."""
+    parts = {Objective.TIME: plan.total_s, Objective.STEPS: plan.step_s, Objective.COMPILES: plan.compile_s}
+    return parts[objective]
+
+
+def _whole(problem: Problem, recorded: Plan, goal: Goal) -> str:
+    """What a saving is a part of: ``~20 s over 60 steps``."""
+    what = {Objective.TIME: "", Objective.STEPS: " of device and host", Objective.COMPILES: " of compiling"}
+    steps = numbers.plural(problem.steps + goal.future_steps, "step")
+    on_ranks = f" on each of {numbers.count(problem.ranks)} ranks" if problem.ranks > 1 else ""
+    time = numbers.duration(_seconds(recorded, goal.objective), inferred=True)
+    return f"{time}{what[goal.objective]} over {steps}{on_ranks}"
 
 
 def _what(plan: Plan) -> str:
@@ -147,7 +175,12 @@ def _notes(problem: Problem, recorded: Plan, chosen: Plan | None, future_steps: 
     if chosen is not None and chosen.buckets:
         notes.append("A batch larger than the largest bucket is left as it is, and compiles once more.")
     if problem.rows is not None:
-        notes.append(f"{problem.rows.word} is smaller now and then, as in a last batch: every plan fills it up.")
+        notes.append(
+            f"{problem.rows.word} is smaller now and then, as in a last batch: every plan fills it up."
+            " Dropping it does as well (drop_last of a loader, dataloader_drop_last of a Trainer) and needs no rows=."
+        )
+    if problem.ranks > 1:
+        notes.append(_ranks_note(problem, chosen or recorded))
     if problem.padded_axes:
         words = ", ".join(axis.word for axis in problem.padded_axes)
         notes.append(
@@ -161,6 +194,12 @@ def _notes(problem: Problem, recorded: Plan, chosen: Plan | None, future_steps: 
         notes.append(
             f"{numbers.plural(problem.left_out, 'batch', 'batches')} of another kind (an evaluation, say) left out."
         )
+    if abs(problem.drift) > _UNSTEADY:
+        slower = "slower" if problem.drift > 0 else "faster"
+        notes.append(
+            f"Steps of the recording's second half are {numbers.percent(100 * abs(problem.drift))} of a step {slower}"
+            " than those of the first, whatever their shape: predictions can be no surer than that."
+        )
     if problem.thin:
         notes.append(f"Thin data: {'; '.join(problem.thin)}.")
     drift = _drift(problem, recorded, future_steps)
@@ -169,12 +208,21 @@ def _notes(problem: Problem, recorded: Plan, chosen: Plan | None, future_steps: 
     return notes
 
 
+def _ranks_note(problem: Problem, plan: Plan) -> str:
+    more = numbers.duration((problem.ranks - 1) * plan.compile_s)
+    return (
+        f"Compiles are those of all {numbers.count(problem.ranks)} ranks, each of which compiles for itself; seconds"
+        f" are those of a rank on average. Where ranks wait for each other and compile at different steps, up to {more}"
+        " more of compiling stand still."
+    )
+
+
 def _drift(problem: Problem, recorded: Plan, future_steps: int) -> float | None:
     """How far the model is off on the run it was fitted to."""
     if problem.recorded_s <= 0:
         return None
-    inside = recorded.compile_s + recorded.step_s / (1 + future_steps / max(1, problem.units))
-    return abs(inside - problem.compiles.fixed_s - problem.recorded_s) / problem.recorded_s
+    inside = recorded.compile_s + recorded.step_s / problem.scale(future_steps)
+    return abs(inside - problem.compiles.fixed_s / problem.ranks - problem.recorded_s) / problem.recorded_s
 
 
 def with_plan(advice: Advice, problem: Problem, plan: Plan) -> Advice:
@@ -183,6 +231,6 @@ def with_plan(advice: Advice, problem: Problem, plan: Plan) -> Advice:
         advice,
         chosen=plan,
         saves_s=advice.recorded.total_s - plan.total_s,
-        summary=_summary(problem, advice.recorded, plan, advice.future_steps),
+        summary=_summary(problem, advice.recorded, plan, advice.goal),
         code=padding_code(problem, plan.buckets or ()),
     )

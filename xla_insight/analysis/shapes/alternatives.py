@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from xla_insight.analysis.shapes.plans import Plan, step_seconds
+from xla_insight.analysis.shapes.plans import Goal, Plan, step_seconds
 from xla_insight.analysis.shapes.problem import Problem
 from xla_insight.analysis.shapes.search import optimal_plans
 from xla_insight.facts import numbers
@@ -31,7 +31,7 @@ _NOTE = (
 _TOKENS_NOTE = " Shorter batches hold more samples, which changes the optimisation; time is taken to grow with rows."
 
 
-def alternatives(problem: Problem, future_steps: int = 0) -> list[Plan]:
+def alternatives(problem: Problem, goal: Goal) -> list[Plan]:
     """Group by length, and fixed tokens on top of it; none when it cannot be inferred."""
     rows = batch_rows(problem)
     if len(problem.axes) != 1 or rows is None or rows < 2 or problem.batches_a_unit > 1:
@@ -41,8 +41,7 @@ def alternatives(problem: Problem, future_steps: int = 0) -> list[Plan]:
     if int(problem.counts.sum()) < FEWEST_BATCHES:
         return []
     grouped = _regrouped(problem, rows)
-    plans = optimal_plans(grouped, future_steps)
-    best = min(plans, key=lambda plan: plan.total_s)
+    best = min(optimal_plans(grouped, goal), key=goal.cost)
     by_length = replace(
         best,
         id="group_by_length",
@@ -52,7 +51,7 @@ def alternatives(problem: Problem, future_steps: int = 0) -> list[Plan]:
         changes_order=True,
         waste=1 - _recorded_share(problem, grouped) * (1 - best.waste),
     )
-    return [by_length, _fixed_tokens(grouped, by_length, rows, future_steps)]
+    return [by_length, _fixed_tokens(grouped, by_length, rows, goal.future_steps)]
 
 
 def batch_rows(problem: Problem) -> int | None:
@@ -106,7 +105,7 @@ def _fixed_tokens(grouped: Problem, plan: Plan, rows: int, future_steps: int) ->
     more = np.maximum(1, rows * int(ends[-1]) // end) / rows
     at = np.stack([end], axis=1).astype(np.float64)
     device_s = step_seconds(grouped, at) - grouped.overhead_s
-    scale = 1 + future_steps / max(1, grouped.units)
+    scale = grouped.scale(future_steps) / grouped.ranks
     step_s = float(grouped.shape_units @ (device_s + grouped.overhead_s / more)) * scale
     return replace(
         plan,

@@ -10,28 +10,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-if TYPE_CHECKING:
-    from xla_insight.store.reader import Run
-
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
-
-QUERIES = {
-    "inputs": "select time_ns, name, dims::varchar as dims, dtype, site from inputs"
-    " where process = {process} and len(dims) > 0 order by time_ns",
-    "executions": "select time_ns, duration_ns, graph, coalesce(cut_ns, time_ns) as cut_ns from executions"
-    " where process = {process} order by time_ns",
-    "compiles": "select duration_ns, graph, coalesce(cut_ns, time_ns) as cut_ns from compiles"
-    " where process = {process} order by time_ns",
-    "graphs": "select graph, inputs, outputs, input_bytes, output_bytes, aliased_bytes, temporary_bytes from graphs",
-    "sites": "select site, file, line from sites where process = {process}",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +42,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Batches:
-    """Batches of one process. A *combination* is the dimensions of all tensors of one batch."""
+    """Batches of all ranks. A *combination* is the dimensions of all tensors of one batch."""
 
     kinds: tuple[Kind, ...]
     kind_of: Integers
@@ -64,6 +50,8 @@ class Batches:
     combinations: tuple[tuple[BatchInput, ...], ...]
     batch_combination: Integers
     batch_unit: Integers
+    batch_rank: Integers
+    unit_rank: Integers
     unit_start_ns: Integers
     unit_wall_s: Floats
     """From the unit's first batch to the next unit's."""
@@ -80,7 +68,10 @@ class Batches:
 
 @dataclass(frozen=True)
 class Frames:
-    """The tables of one process, as `QUERIES` names them; texts as categories."""
+    """The tables of a run's processes, with the columns that ``ranks.QUERIES`` names; texts as categories.
+
+    Inputs, executions and compiles have a column ``rank`` beside these: 0, 1, 2, … without gaps.
+    """
 
     inputs: pd.DataFrame
     executions: pd.DataFrame
@@ -89,16 +80,9 @@ class Frames:
     sites: pd.DataFrame
 
 
-def load_frames(run: Run, process: int) -> Frames:
-    """Read what the analysis of shapes needs of one process."""
-    return Frames(
-        **{name: run.sql(query.format(process=int(process)), categories=True) for name, query in QUERIES.items()}
-    )
-
-
 def build_batches(frames: Frames) -> Batches | None:
     """Batches and units; None when no batch tensor, or no execution, was recorded."""
-    inputs = _batch_inputs(frames.inputs)
+    inputs = batch_inputs(frames.inputs)
     cuts = np.sort(_integers(frames.executions["cut_ns"]), kind="stable")
     if inputs.empty or not len(cuts):
         return None
@@ -122,6 +106,8 @@ def build_batches(frames: Frames) -> Batches | None:
         combinations=tuple(combinations),
         batch_combination=combination,
         batch_unit=unit_of[first],
+        batch_rank=_integers(inputs["rank"])[first],
+        unit_rank=_integers(inputs["rank"])[np.flatnonzero(np.diff(unit_of, prepend=-1))],
         unit_start_ns=unit_start,
         **_unit_times(frames, unit_start),
     )
@@ -140,7 +126,7 @@ def distinct(values: npt.NDArray[Any]) -> tuple[Integers, Integers]:
     return codes.astype(np.int64), first
 
 
-def _batch_inputs(inputs: pd.DataFrame) -> pd.DataFrame:
+def batch_inputs(inputs: pd.DataFrame) -> pd.DataFrame:
     """Tensors with a key where there are any: what else goes to the device then is no part of a batch."""
     named = inputs["name"].notna()
     return inputs[named] if named.any() else inputs

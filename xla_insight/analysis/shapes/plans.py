@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from xla_insight.analysis.shapes.problem import Problem, mean_sizes
 from xla_insight.analysis.shapes.variants import Variant
+from xla_insight.facts.shapes import Objective
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -22,11 +23,38 @@ Buckets = tuple[tuple[int, ...], ...]
 AS_RECORDED = "as_recorded"
 _LIKELY = 1.645
 """Standard deviations on each side that hold 90 %."""
+_SMALL = 0.05
+"""Compiles that take less than this share of the steps' time may be off by an unknown part."""
+
+
+_WEIGHTS = {Objective.TIME: (1.0, 1.0), Objective.STEPS: (1e-6, 1.0), Objective.COMPILES: (1.0, 1e-6)}
+"""Of compiling and of steps. What does not count decides between equals still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What plans are compared by: the objective, over the recorded steps and ``future_steps`` of the same kind."""
+
+    future_steps: int = 0
+    objective: Objective = Objective.TIME
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """What a second of compiling and a second of steps count."""
+        return _WEIGHTS[self.objective]
+
+    def cost(self, plan: Plan) -> float:
+        """What is to be least, in seconds."""
+        compiling, steps = self.weights
+        return compiling * plan.compile_s + steps * plan.step_s
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A plan judged over the recorded steps and those to come. Seconds are inferred from the fitted models."""
+    """A plan judged over the recorded steps and those to come. Seconds are inferred from the fitted models.
+
+    With several ranks, compiles are those of all of them, and seconds those of a rank on average.
+    """
 
     id: str
     """`as_recorded`, `pad_to_max`, `multiples_of_8`, `powers_of_two`, `optimal_3`, `group_by_length`, …"""
@@ -43,7 +71,9 @@ class Plan:
     extrapolated: bool = False
     """Some bucket lies outside the sizes that were timed."""
     memory_bytes: int | None = None
-    """Of the largest recorded graph that the plan uses: inputs, outputs and temporaries, less what is shared."""
+    """Of the largest graph that the plan uses: inputs, outputs and temporaries, less what is shared."""
+    memory_inferred: bool = False
+    """No recorded graph had that size: its memory is worked out from that of others."""
     note: str = ""
     changes_order: bool = False
     """It regroups samples into other batches, so it is no matter of padding alone."""
@@ -75,18 +105,19 @@ def evaluate(problem: Problem, name: tuple[str, str], buckets: Buckets | None, f
     sizes = padded(problem, buckets or ())
     unit_sizes = mean_sizes(problem, sizes)
     group = _groups(problem, sizes, recorded=recorded)
-    compiles, compile_s, compile_error_s = problem.compiles.fixed, problem.compiles.fixed_s, 0.0
+    compiles, compile_s = problem.compiles.fixed, problem.compiles.fixed_s
     for number in range(len(problem.compiles.variants)):
-        count, seconds, error_s = _variant_compiles(problem, number, group, unit_sizes, measured=recorded)
+        count, seconds = _variant_compiles(problem, number, group, unit_sizes, measured=recorded)
         compiles, compile_s = compiles + count, compile_s + seconds
-        compile_error_s += error_s**2
     recorded_steps_s = float(problem.shape_units @ step_seconds(problem, unit_sizes))
-    scale = 1 + future_steps / max(1, problem.units)
-    step_s = recorded_steps_s * scale
-    spread_s = _spread(problem, recorded_steps_s - problem.units * problem.overhead_s, scale)
-    known = None if spread_s is None else _LIKELY * float(np.sqrt(compile_error_s + spread_s**2))
+    scale, ranks = problem.scale(future_steps), problem.ranks
+    step_s = recorded_steps_s * scale / ranks
+    compile_s /= ranks
     total = compile_s + step_s
+    off_s = _standard_error(problem, recorded_steps_s, 0.0 if recorded else compile_s, scale)
+    known = None if off_s is None else _LIKELY * off_s
     used = problem.shape_units > 0
+    memory_bytes, memory_inferred = _memory(problem, unit_sizes[used])
     return Plan(
         *name,
         buckets=buckets,
@@ -96,7 +127,8 @@ def evaluate(problem: Problem, name: tuple[str, str], buckets: Buckets | None, f
         waste=waste(problem, sizes, rows_filled=not recorded),
         range_s=None if known is None else (max(0.0, total - known), total + known),
         extrapolated=problem.step is None or bool(problem.step.outside(unit_sizes[used]).any()),
-        memory_bytes=_memory(problem, unit_sizes[used]),
+        memory_bytes=memory_bytes,
+        memory_inferred=memory_inferred,
     )
 
 
@@ -146,32 +178,47 @@ def _groups(problem: Problem, sizes: Integers, *, recorded: bool) -> Integers:
 
 def _variant_compiles(
     problem: Problem, number: int, group: Integers, unit_sizes: Floats, *, measured: bool
-) -> tuple[int, float, float]:
-    """Compiles of one variant, their seconds, and the standard error of those."""
+) -> tuple[int, float]:
+    """Compiles of one variant, and their seconds."""
     variant: Variant = problem.compiles.variants[number]
     shapes = variant.shapes[problem.shape_units[variant.shapes] > 0]
     _, first = np.unique(group[shapes], return_index=True)
     seconds = compile_seconds(problem, number, unit_sizes[shapes[first]])
-    model = problem.compile_models[number]
-    error = 0.0 if measured or model is None else (model.error or 0.0)
     if measured:
         own = variant.compile_s[problem.shape_units[variant.shapes] > 0][first] * problem.compile_factor
         seconds = np.where(np.isfinite(own), own, seconds)
-    return len(first), float(seconds.sum()), error * float(np.sqrt(np.sum(seconds**2)))
+    return len(first), float(seconds.sum())
 
 
-def _memory(problem: Problem, unit_sizes: Floats) -> int | None:
-    """Memory of the graph that ran at the largest padded sizes; None when no recorded graph had them."""
+def _memory(problem: Problem, unit_sizes: Floats) -> tuple[int | None, bool]:
+    """Memory of the graph at the largest padded sizes, and whether it is inferred as no recorded graph had them."""
     largest = unit_sizes[np.argmax(np.prod(unit_sizes, axis=1))]
     alike = np.flatnonzero((mean_sizes(problem, problem.sizes) == largest).all(axis=1))
     known = problem.shape_memory[alike]
-    return int(np.nanmax(known)) if np.isfinite(known).any() else None
+    if np.isfinite(known).any():
+        return int(np.nanmax(known)), False
+    if problem.memory is None or problem.memory.error is None:
+        return None, False
+    return int(problem.memory.curve(largest[None, :])[0]), True
 
 
-def _spread(problem: Problem, device_s: float, scale: float) -> float | None:
-    """Standard error of the steps' seconds: of the curve, and of so many single steps; None when it is not known."""
+def _standard_error(problem: Problem, recorded_steps_s: float, compile_s: float, scale: float) -> float | None:
+    """Of a plan's seconds on one rank; None when it is not known.
+
+    Three things, each independent of the others: compiles, which are all off together when the machine was slower while
+    it compiled; steps, by the curve and by so many single ones; and the machine's own change of speed. ``compile_s``:
+    those that were not measured as they are.
+    """
     if problem.step is None or problem.spread_s is None:
         return None
-    curve_s = (problem.step.error or 0.0) * max(0.0, device_s) * scale / np.sqrt(max(1, problem.step.points))
+    compile_error = problem.compile_error
+    if compile_error is None:
+        if compile_s * problem.ranks > _SMALL * recorded_steps_s * scale:
+            return None
+        compile_error = 0.0
+    device_s = max(0.0, recorded_steps_s - problem.units * problem.overhead_s)
+    curve_s = (problem.step.error or 0.0) * device_s * scale / np.sqrt(max(1, problem.step.points))
     noise_s = problem.spread_s * np.sqrt(problem.units * scale) + problem.spread_s * scale * np.sqrt(problem.units)
-    return float(np.hypot(curve_s, noise_s))
+    drift_s = abs(problem.drift) / 2 * recorded_steps_s * scale
+    steps_s = float(np.hypot(curve_s, noise_s)) / problem.ranks
+    return float(np.hypot(np.hypot(steps_s, drift_s / problem.ranks), compile_error * compile_s))

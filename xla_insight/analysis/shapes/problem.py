@@ -36,7 +36,7 @@ class Problem:
     counts: Integers
     """Batches of each combination."""
     batch_combination: Integers
-    """Combination of each batch, in order of time."""
+    """Combination of each batch, in order of time; of several ranks, the first batch of each, then the second, …"""
     axes: tuple[Axis, ...]
     """Those to be bucketed: at most `MOST_AXES`."""
     rows: Axis | None
@@ -64,12 +64,39 @@ class Problem:
     left_out: int
     """Batches of other kinds."""
     recorded_s: float
-    """Seconds from the first unit of this kind on, those of other kinds left out."""
+    """Seconds of a rank from its first unit of this kind on, those of other kinds left out."""
+    memory: CostModel | None = None
+    """Bytes of the largest graph of a unit."""
+    drift: float = 0.0
+    """How much longer steps got from the first half of the recording to the second, as a share of a step."""
+    ranks: int = 1
+    """Processes that trained side by side; counts are those of all of them."""
 
     @property
     def units(self) -> int:
-        """Steps this is about: units of this kind."""
+        """Units of this kind, of all ranks."""
         return round(float(self.shape_units.sum()))
+
+    @property
+    def steps(self) -> int:
+        """Steps this is about: units of a rank."""
+        return round(self.units / self.ranks)
+
+    @property
+    def compile_error(self) -> float | None:
+        """Typical distance of a compile's seconds from its model, as a share; None when no model can say."""
+        pairs = zip(self.compiles.variants, self.compile_models, strict=True)
+        known = [
+            (float(np.nansum(variant.compile_s)), model.error)
+            for variant, model in pairs
+            if model is not None and model.error is not None
+        ]
+        whole = sum(seconds for seconds, _ in known)
+        return sum(seconds * error for seconds, error in known) / whole if whole > 0 else None
+
+    def scale(self, future_steps: int) -> float:
+        """How often the recorded steps are taken, when so many of the same kind follow."""
+        return 1 + future_steps * self.ranks / max(1, self.units)
 
     @property
     def sizes(self) -> Integers:
@@ -118,11 +145,12 @@ def build_problem(frames: Frames, batches: Batches) -> Problem | None:
     axes = find_axes(combinations, counts)
     bucketed = tuple(axis for axis in axes if not axis.rows)
     compiles = find_compiles(frames, batches, unit_shape)
+    ranks = len(np.unique(batches.batch_rank[of_kind]))
     problem = Problem(
         kind=batches.kinds[chosen],
         combinations=combinations,
         counts=counts,
-        batch_combination=combination,
+        batch_combination=combination[_side_by_side(batches.batch_rank[of_kind])],
         axes=bucketed[:MOST_AXES],
         rows=next((axis for axis in axes if axis.rows), None),
         padded_axes=bucketed[MOST_AXES:],
@@ -137,7 +165,8 @@ def build_problem(frames: Frames, batches: Batches) -> Problem | None:
         compile_factor=1.0,
         spread_s=None,
         left_out=int((~of_kind).sum()),
-        recorded_s=float(batches.unit_wall_s[unit_shape >= 0].sum()),
+        recorded_s=float(batches.unit_wall_s[unit_shape >= 0].sum()) / ranks,
+        ranks=ranks,
     )
     return _with_costs(problem, batches, unit_shape)
 
@@ -145,9 +174,17 @@ def build_problem(frames: Frames, batches: Batches) -> Problem | None:
 def mean_sizes(problem: Problem, sizes: Integers) -> Floats:
     """Size of each unit shape on each axis: the mean over its batches. ``sizes``: those of each combination."""
     present = problem.shapes >= 0
-    summed = (sizes[problem.shapes] * present[:, :, None]).sum(axis=1)
+    summed = (sizes[problem.shapes].astype(np.float64) * present[:, :, None]).sum(axis=1)
     means: Floats = summed / present.sum(axis=1)[:, None]
     return means
+
+
+def _side_by_side(rank: Integers) -> Integers:
+    """The order in which batches of several ranks are shown: by their number within the rank, then by rank."""
+    if not rank.any():
+        return np.arange(len(rank))
+    number = pd.Series(rank).groupby(rank).cumcount().to_numpy(np.int64)
+    return np.lexsort((rank, number)).astype(np.int64)
 
 
 def _main_kind(batches: Batches) -> int:
@@ -192,15 +229,28 @@ def _with_costs(problem: Problem, batches: Batches, unit_shape: Integers) -> Pro
     model = fit(mean_sizes(problem, problem.sizes)[known], medians[known], samples[known], own=True)
     assert model is not None
     expected = model.seconds(mean_sizes(problem, problem.sizes))[shape]
-    beside = (wall - expected)[~compiled if (~compiled).any() else compiled]
-    limit = _LONG * float(np.median(wall))
-    overhead = max(0.0, float(np.mean(np.minimum(beside, limit)))) if len(beside) else 0.0
-    spread = float(np.std(np.minimum(beside, limit))) if len(beside) >= ENOUGH_STEPS else None
+    used = ~compiled if (~compiled).any() else compiled
+    beside = np.minimum((wall - expected)[used], _LONG * float(np.median(wall)))
+    overhead = max(0.0, float(np.mean(beside))) if len(beside) else 0.0
+    enough = len(beside) >= ENOUGH_STEPS
     factor = _compile_factor(batches, ours[compiled], expected[compiled] + overhead)
     whole = replace(
-        problem, shape_busy_s=medians, step=model, overhead_s=overhead, spread_s=spread, compile_factor=factor
+        problem,
+        shape_busy_s=medians,
+        step=model,
+        overhead_s=overhead,
+        spread_s=float(np.std(beside)) if enough else None,
+        drift=_drift(beside, batches.unit_rank[ours][used]) / float(np.mean(wall[used])) if enough else 0.0,
+        compile_factor=factor,
     )
-    return replace(whole, compile_models=_compile_models(whole))
+    return replace(whole, compile_models=_compile_models(whole), memory=_memory_model(whole))
+
+
+def _drift(seconds: Floats, rank: Integers) -> float:
+    """How much longer a step of the second half takes than one of the first, each rank's halves apart."""
+    of_ranks = [seconds[rank == one] for one in range(int(rank.max()) + 1)]
+    early, late = (np.concatenate(halves) for halves in zip(*(np.array_split(own, 2) for own in of_ranks), strict=True))
+    return float(late.mean() - early.mean())
 
 
 def _medians(shape: Integers, seconds: Floats, chosen: npt.NDArray[np.bool_], count: int) -> tuple[Floats, Floats]:
@@ -222,13 +272,24 @@ def _compile_factor(batches: Batches, units: Integers, expected: Floats) -> floa
 
 
 def _compile_models(problem: Problem) -> tuple[CostModel | None, ...]:
-    """Compile seconds of each variant by sizes. What was compiled in the warm-up is as dear as it was."""
+    """Compile seconds of each variant by sizes, fitted to all ranks' compiles of that place and mode.
+
+    What was compiled in the warm-up is as dear as it was.
+    """
     sizes = mean_sizes(problem, problem.sizes)
-    models = []
-    for variant in problem.compiles.variants:
-        known = np.isfinite(variant.compile_s)
-        at = sizes[variant.shapes[known]]
-        if variant.mode == WARM_UP:
-            at = at[:, :0]
-        models.append(fit(at, variant.compile_s[known], np.ones(int(known.sum()))))
-    return tuple(models)
+    models: dict[tuple[int, int], CostModel | None] = {}
+    for key in {(variant.place, variant.mode) for variant in problem.compiles.variants}:
+        alike = [variant for variant in problem.compiles.variants if (variant.place, variant.mode) == key]
+        shapes = np.concatenate([variant.shapes for variant in alike])
+        seconds = np.concatenate([variant.compile_s for variant in alike])
+        known = np.isfinite(seconds)
+        at = sizes[shapes[known]]
+        models[key] = fit(at[:, :0] if key[1] == WARM_UP else at, seconds[known], np.ones(int(known.sum())))
+    return tuple(models[variant.place, variant.mode] for variant in problem.compiles.variants)
+
+
+def _memory_model(problem: Problem) -> CostModel | None:
+    """Bytes of the largest graph by sizes; None when no graph's memory is known."""
+    known = np.isfinite(problem.shape_memory)
+    at = mean_sizes(problem, problem.sizes)[known]
+    return fit(at, problem.shape_memory[known], np.ones(int(known.sum())))

@@ -14,7 +14,16 @@ import numpy.typing as npt
 
 from xla_insight.analysis.shapes.axes import Axis
 from xla_insight.analysis.shapes.partition import MOST_SIZES, allowed_ends, best_buckets
-from xla_insight.analysis.shapes.plans import AS_RECORDED, Buckets, Plan, compile_seconds, evaluate, pad, step_seconds
+from xla_insight.analysis.shapes.plans import (
+    AS_RECORDED,
+    Buckets,
+    Goal,
+    Plan,
+    compile_seconds,
+    evaluate,
+    pad,
+    step_seconds,
+)
 from xla_insight.analysis.shapes.problem import Problem
 
 Integers = npt.NDArray[np.int64]
@@ -26,6 +35,8 @@ LISTED = 8
 _MANY_SIZES, _MOST_BUCKETS, _FEWER_BUCKETS = 512, 64, 24
 _MOST_TURNS = 4
 _MOST_SIZES_OF_TWO = 48
+_ANY = Goal()
+_LARGEST = np.iinfo(np.int64).max
 
 
 def rules_of_thumb(problem: Problem) -> Iterator[tuple[tuple[str, str], Buckets]]:
@@ -38,19 +49,21 @@ def rules_of_thumb(problem: Problem) -> Iterator[tuple[tuple[str, str], Buckets]
     yield ("powers_of_two", "powers of two"), tuple(_rounded(axis, _up_to_power(axis.values)) for axis in problem.axes)
 
 
-def optimal_plans(problem: Problem, future_steps: int = 0, most: int | None = None) -> list[Plan]:
+def optimal_plans(problem: Problem, goal: Goal = _ANY, most: int | None = None) -> list[Plan]:
     """The best plan of each number of buckets, fewest first: up to ``most``, else as many as may pay."""
     if not problem.axes:
-        return [evaluate(problem, ("fill_rows", "fill up the last batch"), (), future_steps)] if problem.rows else []
+        return (
+            [evaluate(problem, ("fill_rows", "fill up the last batch"), (), goal.future_steps)] if problem.rows else []
+        )
     if len(problem.axes) == 1:
-        found: list[Buckets] = [(ends,) for _, ends in _best_ends(problem, 0, (), future_steps, most)]
+        found: list[Buckets] = [(ends,) for _, ends in _best_ends(problem, 0, (), goal, most)]
     else:
-        found = _in_turns(problem, future_steps, most)
+        found = _in_turns(problem, goal, most)
     plans = []
     for buckets in found:
         number = max(len(ends) for ends in buckets)
         word = "1 bucket, the best" if number == 1 else f"{number} buckets, the best"
-        plans.append(evaluate(problem, (f"optimal_{number}", word), buckets, future_steps))
+        plans.append(evaluate(problem, (f"optimal_{number}", word), buckets, goal.future_steps))
     return plans
 
 
@@ -59,7 +72,7 @@ def recorded_plan(problem: Problem, future_steps: int = 0) -> Plan:
     return evaluate(problem, (AS_RECORDED, "as recorded"), None, future_steps)
 
 
-def cost_matrix(problem: Problem, axis: int, ends: Integers, others: Buckets, future_steps: int) -> Floats:
+def cost_matrix(problem: Problem, axis: int, ends: Integers, others: Buckets, goal: Goal) -> Floats:
     """``[i, j]``: seconds of one bucket of the sizes above ``ends[i - 1]`` and up to ``ends[j]``.
 
     Infinite where there is none, so that no bucket stays empty. ``others``: the buckets of every axis (those of
@@ -72,7 +85,8 @@ def cost_matrix(problem: Problem, axis: int, ends: Integers, others: Buckets, fu
     place = np.minimum(np.searchsorted(ends, sizes[:, axis]), len(ends) - 1)
     beside = np.delete(sizes, axis, axis=1)
     lines, line_of = _lines(beside)
-    scale = (1 + future_steps / max(1, problem.units)) / problem.batches_a_unit
+    compiling, steps = goal.weights
+    scale = steps * problem.scale(goal.future_steps) / problem.batches_a_unit
     total = np.where(_within(place, np.ones(len(sizes)), len(ends)) > 0, 0.0, np.inf)
     for number, line in enumerate(lines):
         mine = line_of == number
@@ -85,7 +99,7 @@ def cost_matrix(problem: Problem, axis: int, ends: Integers, others: Buckets, fu
             having[shapes[shapes >= 0]] = True
             if (having & mine).any():
                 present = _within(place[having & mine], np.ones(int((having & mine).sum())), len(ends)) > 0
-                total += present * compile_seconds(problem, variant, at)[None, :]
+                total += present * (compiling * compile_seconds(problem, variant, at))[None, :]
     return total
 
 
@@ -104,13 +118,13 @@ def _within(place: Integers, weights: Floats, count: int) -> Floats:
 
 
 def _best_ends(
-    problem: Problem, axis: int, others: Buckets, future_steps: int, most: int | None
+    problem: Problem, axis: int, others: Buckets, goal: Goal, most: int | None
 ) -> list[tuple[float, tuple[int, ...]]]:
     """The best ends of one axis for each number of buckets, with their cost, while the other axes stand still."""
     ends = _candidates(problem, axis)
     if most is None:
         most = _MOST_BUCKETS if len(ends) <= _MANY_SIZES else _FEWER_BUCKETS
-    found = best_buckets(cost_matrix(problem, axis, ends, others, future_steps), most)
+    found = best_buckets(cost_matrix(problem, axis, ends, others, goal), most)
     return [(cost, _used(problem.axes[axis], tuple(int(ends[place]) for place in chosen))) for cost, chosen in found]
 
 
@@ -129,19 +143,19 @@ def _used(axis: Axis, ends: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(int(end) for end in np.unique(pad(axis.values, ends)))
 
 
-def _in_turns(problem: Problem, future_steps: int, most: int | None) -> list[Buckets]:
+def _in_turns(problem: Problem, goal: Goal, most: int | None) -> list[Buckets]:
     """The best buckets of two axes for each largest number of buckets an axis; last without a limit, if none is asked.
 
     Each limit starts from what the one before it found, and from the best rule of thumb, thinned to the limit.
     """
     rules = [buckets for _, buckets in rules_of_thumb(problem)]
-    rule = min(rules, key=lambda buckets: _total(problem, buckets, future_steps))
+    rule = min(rules, key=lambda buckets: _total(problem, buckets, goal))
     limits: list[int | None] = [*range(1, min(most or LISTED, LISTED) + 1)]
     found: list[Buckets] = []
     for limit in limits if most is not None else [*limits, None]:
         starts = {rule if limit is None else _at_most(problem, rule, limit), *found[-1:]}
-        tried = [_settle(problem, start, future_steps, limit) for start in sorted(starts)]
-        found.append(min(tried, key=lambda buckets: _total(problem, buckets, future_steps)))
+        tried = [_settle(problem, start, goal, limit) for start in sorted(starts)]
+        found.append(min(tried, key=lambda buckets: _total(problem, buckets, goal)))
     return list(dict.fromkeys(found))
 
 
@@ -154,14 +168,14 @@ def _at_most(problem: Problem, buckets: Buckets, limit: int) -> Buckets:
     return tuple(thinned)
 
 
-def _settle(problem: Problem, start: Buckets, future_steps: int, limit: int | None) -> Buckets:
-    buckets, least = start, _total(problem, start, future_steps)
+def _settle(problem: Problem, start: Buckets, goal: Goal, limit: int | None) -> Buckets:
+    buckets, least = start, _total(problem, start, goal)
     for _ in range(_MOST_TURNS):
         before = least
         for axis in range(len(problem.axes)):
-            _, ends = min(_best_ends(problem, axis, buckets, future_steps, limit))
+            _, ends = min(_best_ends(problem, axis, buckets, goal, limit))
             tried = (*buckets[:axis], ends, *buckets[axis + 1 :])
-            total = _total(problem, tried, future_steps)
+            total = _total(problem, tried, goal)
             if total < least:
                 buckets, least = tried, total
         if least >= before:
@@ -169,8 +183,8 @@ def _settle(problem: Problem, start: Buckets, future_steps: int, limit: int | No
     return buckets
 
 
-def _total(problem: Problem, buckets: Buckets, future_steps: int) -> float:
-    return evaluate(problem, ("", ""), buckets, future_steps).total_s
+def _total(problem: Problem, buckets: Buckets, goal: Goal) -> float:
+    return goal.cost(evaluate(problem, ("", ""), buckets, goal.future_steps))
 
 
 def _rounded(axis: Axis, ends: Integers) -> tuple[int, ...]:
@@ -178,8 +192,11 @@ def _rounded(axis: Axis, ends: Integers) -> tuple[int, ...]:
 
 
 def _up_to_multiple(values: Integers, multiple: int) -> Integers:
-    return -(-values // multiple) * multiple
+    """To the next multiple; to the largest number of 64 bits where there is none."""
+    return values + np.minimum(-values % multiple, _LARGEST - values)
 
 
 def _up_to_power(values: Integers) -> Integers:
-    return (2 ** np.ceil(np.log2(np.maximum(values, 1)))).astype(np.int64)
+    powers = 2 ** np.arange(63, dtype=np.int64)
+    place = np.searchsorted(powers, np.maximum(values, 1))
+    return np.where(place < len(powers), powers[np.minimum(place, len(powers) - 1)], _LARGEST)

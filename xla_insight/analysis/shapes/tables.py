@@ -43,6 +43,7 @@ PLAN_COLUMNS = (
     "total_high_s",
     "padding_pct",
     "memory_bytes",
+    "memory_inferred",
     "extrapolated",
     "changes_order",
     "chosen",
@@ -72,7 +73,7 @@ def shape_rows(problem: Problem) -> list[dict[str, Any]]:
                 "model_ms": _milliseconds(predicted[shape] if predicted is not None and shape >= 0 else np.nan),
                 "compiles": count,
                 "compile_s": seconds,
-                "graphs": " ".join(graphs),
+                "graphs": " ".join(dict.fromkeys(graphs)),
             }
         )
     return rows
@@ -95,8 +96,10 @@ def advice_json(problem: Problem, advice: Advice) -> dict[str, Any]:
     """All that is known, JSON-ready. Fields are added, never renamed."""
     return {
         "schema": SCHEMA,
-        "steps": problem.units,
+        "steps": problem.steps,
+        "ranks": problem.ranks,
         "future_steps": advice.future_steps,
+        "objective": advice.goal.objective,
         "summary": advice.summary,
         "saves_s": advice.saves_s if advice.chosen else 0.0,
         "chosen": advice.chosen.id if advice.chosen else None,
@@ -108,10 +111,17 @@ def advice_json(problem: Problem, advice: Advice) -> dict[str, Any]:
             "step": _model(problem.step),
             "overhead_s": problem.overhead_s,
             "compile": [
-                {"place": variant.place, "mode": variant.mode, "shapes": len(variant.shapes), "model": _model(model)}
+                {
+                    "place": variant.place,
+                    "mode": variant.mode,
+                    "rank": variant.rank,
+                    "shapes": len(variant.shapes),
+                    "model": _model(model),
+                }
                 for variant, model in zip(problem.compiles.variants, problem.compile_models, strict=True)
             ],
             "compile_factor": problem.compile_factor,
+            "drift_pct": 100 * problem.drift,
             "fixed_compiles": problem.compiles.fixed,
             "quality": "inferred",
         },
@@ -150,6 +160,7 @@ def _plan(plan: Plan, advice: Advice) -> dict[str, Any]:
         "total_high_s": high,
         "padding_pct": 100 * plan.waste,
         "memory_bytes": plan.memory_bytes,
+        "memory_inferred": plan.memory_inferred,
         "extrapolated": plan.extrapolated,
         "changes_order": plan.changes_order,
         "chosen": plan is advice.chosen,

@@ -3,7 +3,8 @@
 A graph that ran for several shapes does not depend on them; it compiles once whatever the plan. Each other graph is a
 *variant* of its place in the unit (first graph, second graph, …): one graph a shape there, in the mode most runs use.
 A second graph at the same place for the same shape is another *mode* (a first step without optimizer state, a phase of
-accumulation). A plan compiles each variant once for each padded shape it meets. Owns that model of compiles.
+accumulation). A plan compiles each variant once for each padded shape it meets. Each rank compiles for itself, so a
+variant is of one rank. Owns that model of compiles.
 """
 
 from __future__ import annotations
@@ -28,10 +29,11 @@ _OTHER_INPUTS = 0.1
 
 @dataclass(frozen=True)
 class Variant:
-    """One place in a unit, in one mode: the shapes that got a graph of their own there."""
+    """One place in a unit, in one mode, on one rank: the shapes that got a graph of their own there."""
 
     place: int
     mode: int
+    rank: int
     shapes: Integers
     """Unit shapes, as indices."""
     compile_s: Floats
@@ -55,6 +57,7 @@ class Compiles:
 class _Pair:
     shape: int
     graph: int
+    """Place in the list of (rank, graph)."""
     first_unit: int
     last_unit: int
     executions: int
@@ -69,15 +72,24 @@ def find_compiles(frames: Frames, batches: Batches, unit_shape: Integers) -> Com
     if not named.any():
         variants = _without_names(batches, unit_shape)
     else:
-        codes, names = pd.factorize(executions["graph"])
+        codes, graphs = _named_graphs(executions)
         inside = named & (unit >= 0)
         inside[inside] = unit_shape[unit[inside]] >= 0
-        pairs = _dependent(_pairs(codes[inside].astype(np.int64), unit[inside], unit_shape))
-        order = _places(pairs, codes[inside].astype(np.int64), unit[inside])
-        variants = _variants(pairs, order, [str(name) for name in names], frames)
+        pairs = _dependent(_pairs(codes[inside], unit[inside], unit_shape))
+        variants = _variants(pairs, _places(pairs, codes[inside], unit[inside]), graphs, frames)
     seen = sum(int(np.isfinite(variant.compile_s).sum()) for variant in variants)
     seen_s = sum(float(np.nansum(variant.compile_s)) for variant in variants)
     return Compiles(tuple(variants), max(0, total - seen), max(0.0, total_s - seen_s), bool(named.any()))
+
+
+def _named_graphs(executions: pd.DataFrame) -> tuple[Integers, list[tuple[int, str]]]:
+    """A number for each execution's graph on its rank, and what it means; without a graph, it means nothing."""
+    codes, names = pd.factorize(executions["graph"])
+    rank = executions["rank"].to_numpy(np.int64)
+    if not rank.any():
+        return codes.astype(np.int64), [(0, str(name)) for name in names]
+    number, first = distinct(codes.astype(np.int64) * (int(rank.max(initial=0)) + 1) + rank)
+    return number, [(int(rank[row]), str(names[codes[row]]) if codes[row] >= 0 else "") for row in first]
 
 
 def shape_memory(compiles: Compiles, frames: Frames, shapes: int) -> Floats:
@@ -129,41 +141,53 @@ def _places(pairs: list[_Pair], codes: Integers, unit: Integers) -> dict[int, in
     return places
 
 
-def _variants(pairs: list[_Pair], place_of: dict[int, int], names: list[str], frames: Frames) -> list[Variant]:
+def _variants(
+    pairs: list[_Pair], place_of: dict[int, int], graphs: list[tuple[int, str]], frames: Frames
+) -> list[Variant]:
     inputs = dict(zip(frames.graphs["graph"].astype(str), frames.graphs["inputs"].astype("Float64"), strict=True))
     seconds = _compile_seconds(frames)
-    modes = _modes(pairs, place_of, [inputs.get(name) for name in names])
-    grouped: dict[tuple[int, int], list[_Pair]] = defaultdict(list)
+    ranks = [rank for rank, _ in graphs]
+    modes = _modes(pairs, place_of, [inputs.get(name) for _, name in graphs], ranks)
+    grouped: dict[tuple[int, int, int], list[_Pair]] = defaultdict(list)
     for pair in pairs:
-        grouped[place_of[pair.graph], modes[pair.graph]].append(pair)
+        grouped[place_of[pair.graph], modes[pair.graph], ranks[pair.graph]].append(pair)
     return [
         Variant(
             place,
             mode,
+            rank,
             np.array([pair.shape for pair in members], np.int64),
-            np.array([seconds.get(names[pair.graph], np.nan) for pair in members]),
-            tuple(names[pair.graph] for pair in members),
+            np.array([seconds.get(graphs[pair.graph], np.nan) for pair in members]),
+            tuple(graphs[pair.graph][1] for pair in members),
         )
-        for (place, mode), members in sorted(grouped.items())
+        for (place, mode, rank), members in sorted(grouped.items())
     ]
 
 
-def _modes(pairs: list[_Pair], place_of: dict[int, int], inputs: list[object]) -> dict[int, int]:
-    """Graph -> mode: by how often it ran among the graphs of its shape and place; `WARM_UP` apart."""
+def _modes(pairs: list[_Pair], place_of: dict[int, int], inputs: list[object], ranks: list[int]) -> dict[int, int]:
+    """Graph -> mode: by how often it ran among the graphs of its shape, place and rank; `WARM_UP` apart."""
     usual = _usual_inputs(pairs, place_of, inputs)
-    first_units = sorted({pair.first_unit for pair in pairs})[:_WARM_UP_UNITS]
+    first_units = _first_units(pairs, ranks)
     modes: dict[int, int] = {}
-    taken: dict[tuple[int, int], int] = defaultdict(int)
+    taken: dict[tuple[int, int, int], int] = defaultdict(int)
     for pair in sorted(pairs, key=lambda pair: (-pair.executions, -pair.first_unit)):
         known, typical = _number(inputs[pair.graph]), usual.get(place_of[pair.graph])
         early = pair.last_unit in first_units
         if early and known is not None and typical and abs(known - typical) > _OTHER_INPUTS * typical:
             modes[pair.graph] = WARM_UP
             continue
-        where = (pair.shape, place_of[pair.graph])
+        where = (pair.shape, place_of[pair.graph], ranks[pair.graph])
         modes[pair.graph] = taken[where]
         taken[where] += 1
     return modes
+
+
+def _first_units(pairs: list[_Pair], ranks: list[int]) -> set[int]:
+    """The first units of every rank in which a graph of a shape ran first."""
+    began: dict[int, set[int]] = defaultdict(set)
+    for pair in pairs:
+        began[ranks[pair.graph]].add(pair.first_unit)
+    return {unit for units in began.values() for unit in sorted(units)[:_WARM_UP_UNITS]}
 
 
 def _usual_inputs(pairs: list[_Pair], place_of: dict[int, int], inputs: list[object]) -> dict[int, float]:
@@ -183,21 +207,23 @@ def _number(value: object) -> float | None:
     return None if value is None or pd.isna(value) else float(value)  # type: ignore[arg-type]
 
 
-def _compile_seconds(frames: Frames) -> dict[str, float]:
-    """Graph -> seconds of its first compile."""
+def _compile_seconds(frames: Frames) -> dict[tuple[int, str], float]:
+    """(rank, graph) -> seconds of its first compile there."""
     known = frames.compiles[frames.compiles["graph"].notna() & frames.compiles["duration_ns"].notna()]
-    first = known.drop_duplicates("graph")
-    return dict(zip(first["graph"].astype(str), first["duration_ns"].to_numpy(np.float64) / 1e9, strict=True))
+    first = known.drop_duplicates(["rank", "graph"])
+    names = zip(first["rank"].tolist(), first["graph"].astype(str), strict=True)
+    return dict(zip(names, first["duration_ns"].to_numpy(np.float64) / 1e9, strict=True))
 
 
 def _without_names(batches: Batches, unit_shape: Integers) -> list[Variant]:
-    """Without hashes: the compiles in the first unit of each shape are taken to be its own."""
-    units = np.flatnonzero((unit_shape >= 0) & (batches.unit_compiles > 0))
-    shapes, first = np.unique(unit_shape[units], return_index=True)
-    counts = batches.unit_compiles[units[first]]
+    """Without hashes: the compiles in the first unit of each shape, on each rank, are taken to be its own."""
     variants = []
-    for place in range(int(counts.max(initial=0))):
-        having = counts > place
-        seconds = batches.unit_compile_s[units[first]][having] / counts[having]
-        variants.append(Variant(place, 0, shapes[having], seconds, ()))
+    for rank in np.unique(batches.unit_rank).tolist():
+        units = np.flatnonzero((unit_shape >= 0) & (batches.unit_compiles > 0) & (batches.unit_rank == rank))
+        shapes, first = np.unique(unit_shape[units], return_index=True)
+        counts = batches.unit_compiles[units[first]]
+        for place in range(int(counts.max(initial=0))):
+            having = counts > place
+            seconds = batches.unit_compile_s[units[first]][having] / counts[having]
+            variants.append(Variant(place, 0, rank, shapes[having], seconds, ()))
     return variants

@@ -48,10 +48,10 @@ def frames_of(
         if graph not in seen:
             seen.add(graph)
             graphs[graph] = inputs
-            rows["compiles"].append({"duration_ns": int(compile_s * MS), "graph": graph, "cut_ns": cut})
+            rows["compiles"].append({"duration_ns": int(compile_s * MS), "graph": graph, "cut_ns": cut, "rank": 0})
             now += int(compile_s * MS)
         rows["executions"].append(
-            {"time_ns": now, "duration_ns": int(device * MS), "graph": graph, "cut_ns": cut, "site": 1}
+            {"time_ns": now, "duration_ns": int(device * MS), "graph": graph, "cut_ns": cut, "site": 1, "rank": 0}
         )
         now += int(device * MS)
 
@@ -65,6 +65,7 @@ def frames_of(
                     "dims": str(list(dims)),
                     "dtype": "int64",
                     "site": 1,
+                    "rank": 0,
                 }
             )
         now += int(overhead_ms * MS / 2)
@@ -73,9 +74,9 @@ def frames_of(
         first = "first " if warm_up and number == 0 else ""
         run(f"{first}step {batch}", 40 if first else 100, device_ms(batch) - 1, compile_ms)
     columns = {
-        "inputs": ["time_ns", "name", "dims", "dtype", "site"],
-        "executions": ["time_ns", "duration_ns", "graph", "cut_ns"],
-        "compiles": ["duration_ns", "graph", "cut_ns"],
+        "inputs": ["time_ns", "name", "dims", "dtype", "site", "rank"],
+        "executions": ["time_ns", "duration_ns", "graph", "cut_ns", "rank"],
+        "compiles": ["duration_ns", "graph", "cut_ns", "rank"],
     }
     frames = {name: pd.DataFrame(rows[name], columns=columns[name]) for name in columns}
     memory = ["input_bytes", "output_bytes", "aliased_bytes", "temporary_bytes"]

@@ -14,7 +14,7 @@ from tests.unit.analysis.shapes.recorded import Sizes, frames_of, problem_of, te
 from xla_insight.analysis.shapes.advice import advise, what_if, with_plan
 from xla_insight.analysis.shapes.alternatives import sample_lengths
 from xla_insight.analysis.shapes.batches import build_batches
-from xla_insight.analysis.shapes.plans import Plan, evaluate
+from xla_insight.analysis.shapes.plans import Goal, Plan, evaluate
 from xla_insight.analysis.shapes.problem import Problem, build_problem
 from xla_insight.analysis.shapes.search import optimal_plans, recorded_plan, rules_of_thumb
 
@@ -37,7 +37,7 @@ def test_no_rule_of_thumb_beats_the_optimum(lengths: list[int], future_steps: in
     problem = problem_of([text_batch(length) for length in lengths])
     if not problem.axes:
         return
-    best = min(plan.total_s for plan in optimal_plans(problem, future_steps))
+    best = min(plan.total_s for plan in optimal_plans(problem, Goal(future_steps)))
     for plan in judged(problem, future_steps)[1:]:
         assert best <= plan.total_s * (1 + 1e-9), plan
 
@@ -49,7 +49,7 @@ def test_trying_all_buckets_agrees(lengths: list[int], future_steps: int) -> Non
     problem = problem_of([text_batch(length) for length in lengths if length in values])
     if not problem.axes:
         return
-    plans = optimal_plans(problem, future_steps)
+    plans = optimal_plans(problem, Goal(future_steps))
     for number in range(1, len(values) + 1):
         tried = [
             evaluate(problem, ("", ""), ((*chosen, values[-1]),), future_steps).total_s
@@ -139,7 +139,7 @@ def test_two_axes_are_never_worse_than_rules_of_thumb(seed: int) -> None:
     problem = problem_of(two_lengths(seed))
     assert [axis.word for axis in problem.axes] == ["input_ids[1]", "labels[1]"]
     for future_steps in (0, 2_000):
-        best = min(plan.total_s for plan in optimal_plans(problem, future_steps))
+        best = min(plan.total_s for plan in optimal_plans(problem, Goal(future_steps)))
         assert best <= min(plan.total_s for plan in judged(problem, future_steps)) * (1 + 1e-9)
 
 
