@@ -57,7 +57,9 @@ def _facts(process: int, row: object, meshes: Sequence[MeshFacts]) -> ShardingFa
         sharding=text,
         placement=found.kind if found is not None else "none",
         pieces=found.pieces if found is not None and known else None,
-        bytes_per_device=found.bytes_per_device(dims, size) if found is not None and known and size is not None else None,
+        bytes_per_device=found.bytes_per_device(dims, size)
+        if found is not None and known and size is not None
+        else None,
         axes=axes,
     )
 

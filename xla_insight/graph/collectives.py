@@ -33,10 +33,10 @@ _MAX_DEVICES = 1 << 16
 class Collective:
     """Collectives of one kind, size and grouping in a program, as each device runs them.
 
-    ``count`` is how often they run in one execution of the graph, as far as the program says; ``looped`` that some stand
-    in a loop whose number of turns it does not say, so that they run more often. ``payload_bytes`` is the larger of what
-    one of them takes in and gives out, on one device. ``groups`` are the devices that exchange with each other; empty:
-    all of them, or not said.
+    ``count`` is how often they run in one execution of the graph, as far as the program says; ``looped`` that some
+    stand in a loop whose number of turns it does not say, so that they run more often. ``payload_bytes`` is the larger
+    of what one of them takes in and gives out, on one device. ``groups`` are the devices that exchange with each
+    other; empty: all of them, or not said.
     """
 
     kind: str
@@ -133,7 +133,7 @@ def _pairs(opaque: bytes) -> tuple[tuple[int, ...], ...]:
     """Pairs of source and target, which a proto holds in a field that has no readable form here."""
     try:
         messages = [v for f, v in fields(memoryview(opaque)) if f == _SOURCE_TARGET and isinstance(v, memoryview)]
-        parts = [{field: value for field, value in fields(message)} for message in messages]
+        parts = [dict(fields(message)) for message in messages]
     except (ValueError, IndexError):
         return ()
     numbers = [(part.get(1, 0), part.get(2, 0)) for part in parts]

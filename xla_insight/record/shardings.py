@@ -100,5 +100,5 @@ def _named(roots: Sequence[Any]) -> Iterator[tuple[str, Any]]:
                 continue
             seen.add(id(parameter))
             for wrapper in _WRAPPERS:
-                name = name.replace(wrapper, "")
+                name = name.replace(wrapper, "")  # noqa: PLW2901 - the same name, made plainer
             yield (name if len(roots) == 1 else f"{type(root).__name__}.{name}"), parameter
