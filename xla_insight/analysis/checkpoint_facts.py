@@ -19,8 +19,8 @@ def checkpoint_facts(tables: RunTables, main: Process | None) -> CheckpointFacts
     stalls, behind = union(spans_of(rows[training])), union(spans_of(rows[~training]))
     if not len(stalls.starts) and not len(behind.starts):
         return None
-    stall_s, behind_s = _seconds(stalls), _seconds(behind)
-    overlapped_s = _seconds(union(joined((stalls, behind)))) - stall_s
+    stall_s, behind_s = _nanoseconds(stalls) / 1e9, _nanoseconds(behind) / 1e9
+    overlapped_s = (_nanoseconds(union(joined((stalls, behind)))) - _nanoseconds(stalls)) / 1e9
     saves = len(stalls.starts) or len(behind.starts)
     return CheckpointFacts(saves, stall_s, behind_s, overlapped_s, _summary(saves, stall_s, behind_s, overlapped_s))
 
@@ -35,5 +35,5 @@ def _summary(saves: int, stall_s: float, behind_s: float, overlapped_s: float) -
     )
 
 
-def _seconds(spans: Spans) -> float:
-    return int((spans.ends - spans.starts).sum()) / 1e9
+def _nanoseconds(spans: Spans) -> int:
+    return int((spans.ends - spans.starts).sum())
