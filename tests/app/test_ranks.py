@@ -32,7 +32,9 @@ def write_spmd_run(folder: Path, steps: int = 20, name: str = "block.weight") ->
         recording.step(0, trace_ms=20)
         if step == 2:
             detail = json.dumps({"axes": ["fsdp", "model"], "devices": [0, 1, 2, 3]})
-            recording._add(recording.now, None, Kind.MESH, name="fsdp=4, model=1", value=4.0, dims=(4, 1), detail=detail)
+            recording._add(
+                recording.now, None, Kind.MESH, name="fsdp=4, model=1", value=4.0, dims=(4, 1), detail=detail
+            )
             for number, (dims, sharding) in enumerate(
                 (((32, 16), "{devices=[4,1]0,1,2,3}"), ((32,), "{replicated}"), ((8, 8), ""))
             ):

@@ -1,4 +1,4 @@
-"""Ranks & devices in a real browser: the figures are drawn, the tables filled, and a link leads to a rank's timeline."""
+"""Ranks & devices in a real browser: figures are drawn, tables filled, and a link leads to the timeline of a rank."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def test_ranks_that_part(page: Browser) -> None:
     page.open("/ranks?run=parted")
     page.shows("run different graphs from sync 12")
     page.until(lambda: "ranks part here" in page.text(), "the mark in the figure")
-    page.until(lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "#ranks-body .heatmaplayer image")) == 2, "figures")
+    page.until(
+        lambda: len(page.driver.find_elements(By.CSS_SELECTOR, "#ranks-body .heatmaplayer image")) == 2, "figures"
+    )
     page.driver.find_element(By.LINK_TEXT, "rank 2").click()
     page.until(lambda: page.address().startswith("/timeline") and "process=" in page.address(), "the timeline")
     assert not page.errors()

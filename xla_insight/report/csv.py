@@ -43,9 +43,8 @@ def export_csv(
     times = time_tables(run, tables)
     devices = device_batches(report)
     for name in TABLES:
-        if name in devices:
-            continue
-        batches = times.pop(name, None) or run.batches(name, lists_as_text=True)
+        own = iter([devices.pop(name)]) if name in devices else times.pop(name, None)
+        batches = own or run.batches(name, lists_as_text=True)
         folder.write(f"{name}.csv", batches, _write)
     for name, batches in times.items():
         folder.write(f"{name}.csv", batches, _write)

@@ -36,9 +36,8 @@ def export_parquet(
     times = time_tables(run, tables)
     devices = device_batches(report)
     for name in TABLES:
-        if name in devices:
-            continue
-        batches = times.pop(name, None) or run.batches(name)
+        own = iter([devices.pop(name)]) if name in devices else times.pop(name, None)
+        batches = own or run.batches(name)
         folder.write(f"{name}.parquet", batches, _write)
     for name, batches in times.items():
         folder.write(f"{name}.parquet", batches, _write)

@@ -21,14 +21,18 @@ END = 10_000 * MS
 
 def ranks_of(*lengths_ms: list[int]) -> RunTables:
     """One process a rank, with steps of these lengths."""
-    processes = [Process(i, i, 0, END, "clean", {"devices": ["CPU:0"], "device": "CPU"}) for i in range(len(lengths_ms))]
+    processes = [
+        Process(i, i, 0, END, "clean", {"devices": ["CPU:0"], "device": "CPU"}) for i in range(len(lengths_ms))
+    ]
     steps, executions = [], []
     for process, lengths in enumerate(lengths_ms):
         now = 0
         for step, length in enumerate(lengths):
             duration = length * MS
             at = {"process": process, "step": step}
-            steps.append({**at, "start_ns": now, "end_ns": now + duration, "duration_ns": duration, "source": "prof.step"})
+            steps.append(
+                {**at, "start_ns": now, "end_ns": now + duration, "duration_ns": duration, "source": "prof.step"}
+            )
             executions.append({**at, "time_ns": now, "duration_ns": MS, "graph": "g", "trigger": "sync"})
             now += duration
     return make_tables(processes, steps=steps, executions=executions)
@@ -50,7 +54,9 @@ def test_the_slow_rank_is_named() -> None:
 
 def test_equal_ranks_and_short_runs_name_nobody() -> None:
     assert not any(rank.straggles for rank in facts(ranks_of([10, 11] * 4, [11, 10] * 4)).ranks)
-    assert not any(rank.straggles for rank in facts(ranks_of([10] * (FEWEST_STEPS - 1), [90] * (FEWEST_STEPS - 1))).ranks)
+    assert not any(
+        rank.straggles for rank in facts(ranks_of([10] * (FEWEST_STEPS - 1), [90] * (FEWEST_STEPS - 1))).ranks
+    )
 
 
 def test_one_rank_is_compared_with_nobody() -> None:
@@ -91,7 +97,9 @@ def test_a_program_becomes_collectives_on_the_axis_of_its_mesh() -> None:
 
 
 def test_without_a_program_what_is_exchanged_is_not_known() -> None:
-    tables = make_tables([Process(0, 0, 0, END, "clean", {"spmd": True})], meshes=[{"dims": "[2]", "detail": "no JSON"}])
+    tables = make_tables(
+        [Process(0, 0, 0, END, "clean", {"spmd": True})], meshes=[{"dims": "[2]", "detail": "no JSON"}]
+    )
     assert facts(replace(tables, programs=frozenset())).meshes == ()
 
 
@@ -125,8 +133,8 @@ def test_saving_that_another_thread_does_overlaps() -> None:
 def test_the_strip_stands_around_the_place_where_ranks_part(at_line: Callable[[int], Place]) -> None:
     syncs = [
         {
-            "process": process, "step": step, "time_ns": step * MS, "duration_ns": 1, "trigger": "sync", "executions": 1,
-            "compiles": 0, "graph": "own" if process and step >= 80 else "usual", "site": 1,
+            "process": process, "step": step, "time_ns": step * MS, "duration_ns": 1, "trigger": "sync",
+            "executions": 1, "compiles": 0, "graph": "own" if process and step >= 80 else "usual", "site": 1,
         }
         for process in (0, 1)
         for step in range(100)

@@ -83,7 +83,12 @@ def test_any_text_of_groups_is_taken(text: str) -> None:
     assert all(isinstance(device, int) for group in groups for device in group)
 
 
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=3).flatmap(lambda s: st.tuples(st.just(s), st.permutations(range(len(s))))))  # fmt: skip
+arrays = st.lists(st.integers(1, 4), min_size=1, max_size=3).flatmap(
+    lambda sizes: st.tuples(st.just(sizes), st.permutations(range(len(sizes))))
+)
+
+
+@given(arrays)
 def test_an_iota_names_every_device_once(drawn: tuple[list[int], list[int]]) -> None:
     sizes, order = drawn
     assert sorted(iota_order(sizes, order)) == list(range(math.prod(sizes)))
@@ -168,6 +173,8 @@ def test_a_real_program_has_what_its_proto_lists() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("opcode", "kind"), [("all-reduce-start", "all-reduce"), ("all-reduce-done", None), ("add", None)])
+@pytest.mark.parametrize(
+    ("opcode", "kind"), [("all-reduce-start", "all-reduce"), ("all-reduce-done", None), ("add", None)]
+)
 def test_kinds(opcode: str, kind: str | None) -> None:
     assert kind_of(opcode) == kind
