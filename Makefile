@@ -6,7 +6,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test lint unit install browser clean
+.PHONY: demo test lint unit install browser image clean
 
 install: $(INSTALLED)
 
@@ -33,6 +33,11 @@ unit: $(INSTALLED)
 
 browser:
 	@.ci/browser
+
+# The steps of the Dockerfile in a fresh environment, as far as they go without a Docker engine; a test goes through
+# them in an environment that is there.
+image: $(INSTALLED)
+	@.ci/docker_steps $(BIN)/python
 
 test: lint browser
 	$(BIN)/pytest -q

@@ -54,6 +54,14 @@ def laptop(wheel: Path, repository: Path, tmp_path_factory: pytest.TempPathFacto
     return programs
 
 
+def test_the_steps_of_the_image(laptop: Path, repository: Path) -> None:
+    """The pip line of the Dockerfile, its program over a recorded run, and its health check."""
+    command = [sys.executable, str(repository / ".ci" / "docker_steps"), "--environment", str(laptop.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "healthy after" in done.stdout
+
+
 def outside(tmp_path: Path) -> dict[str, str]:
     """An environment in which nothing of the source tree or of this environment can be imported."""
     kept = {name: value for name, value in clean_environment().items() if not name.startswith("PYTHONPATH")}
