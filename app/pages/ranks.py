@@ -32,6 +32,7 @@ from .page import Page
 
 _CONFIG = {"displayModeBar": False, "doubleClick": False, "showTips": False, "responsive": False}
 _LISTED_RANKS = 64
+_PER_DEVICE = "When each single device of a process was busy is not recorded: times are of all its devices together."
 _RECORD_RANKS = "xla-insight run torchrun --nproc-per-node 4 train.py"
 _NO_SPMD = (
     "This run did not use several devices in one process (SPMD), and no graph of it exchanges values between devices."
@@ -156,7 +157,8 @@ def body(selected: Shown, canvas: Canvas, address: Address) -> list[Any]:
         found.append(_how_to_record_ranks())
     if not devices.spmd and not devices.collectives:
         found.append(parts.section("Exchange between devices", html.P(_NO_SPMD, className="quiet")))
-    return [*found, *(parts.notice(text) for text in devices.notes)]
+    notes = [*devices.notes, _PER_DEVICE] if devices.spmd else devices.notes
+    return [*found, *(parts.notice(text) for text in notes)]
 
 
 def _side_by_side(view: RunView, ranks: Sequence[RankFacts], canvas: Canvas) -> html.Div:

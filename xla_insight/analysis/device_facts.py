@@ -22,11 +22,12 @@ from xla_insight.facts import numbers
 from xla_insight.facts.devices import CollectiveFacts, DeviceFacts, MeshFacts, RankFacts, ShardingFacts
 from xla_insight.facts.report import HostState, Period
 
-STRAGGLES = 1.1
-"""A rank straggles when its median step is this many times that of the middle rank."""
-FEWEST_STEPS = 5
-"""With fewer common steps nobody is said to straggle."""
-_PER_DEVICE = "When each single device of a process was busy is not recorded: times are of all its devices together."
+STRAGGLES = 0.1
+"""A rank straggles when its median step is longer than that of the middle rank by this share of it,"""
+MOSTLY = 0.9
+"""and when it is the slowest in this share of the steps."""
+FEWEST_STEPS = 10
+"""With fewer common steps, of those that compile nothing, nobody is said to straggle."""
 _NO_PROGRAM = "What the devices exchange is not known: no program was kept (recording began too late, or was damaged)."
 
 
@@ -39,11 +40,7 @@ def device_facts(tables: RunTables, main: Process | None) -> DeviceFacts | None:
     found, read, notes = collective_facts(tables, meshes)
     spmd = any(rank.spmd for rank in ranks) or bool(meshes)
     shardings = sharding_facts(tables, main.index, meshes)
-    said = [*notes]
-    if spmd:
-        said.append(_PER_DEVICE)
-        if not read:
-            said.append(_NO_PROGRAM)
+    said = (*notes, _NO_PROGRAM) if spmd and not read else notes
     return DeviceFacts(
         ranks=tuple(ranks),
         spmd=spmd,
@@ -52,7 +49,7 @@ def device_facts(tables: RunTables, main: Process | None) -> DeviceFacts | None:
         shardings=shardings,
         graphs_read=read,
         summary=_summary(ranks, meshes, found, shardings),
-        notes=tuple(said),
+        notes=said,
     )
 
 
@@ -86,38 +83,53 @@ def _compared(tables: RunTables, ranks: Sequence[RankFacts]) -> list[RankFacts]:
     """The ranks with how they did in the steps that all of them have."""
     if len({rank.rank for rank in ranks}) < 2:
         return list(ranks)
-    steps = tables["steps"][["process", "step", "duration_ns"]]
-    wide = steps.pivot_table(index="step", columns="process", values="duration_ns", aggfunc="sum")
-    wide = wide[[rank.process for rank in ranks]].dropna()
-    if wide.empty:
+    durations = _wide(ranks, _durations(tables)).dropna()
+    if durations.empty:
         return list(ranks)
-    least = wide.min(axis=1)
-    slowest = wide.idxmax(axis=1).value_counts()
-    medians = {rank.process: float(wide[rank.process].median()) for rank in ranks}
-    work = {rank.process: rank.host_work_ms for rank in ranks}
-    enough = len(wide) >= FEWEST_STEPS
+    least = durations.min(axis=1)
+    slowest = durations.idxmax(axis=1).value_counts()
+    compiled = set(tables["compiles"]["step"].dropna().astype(int))
+    usual = durations[~durations.index.isin(compiled)]
+    work = _wide(ranks, _host_work(tables, ranks)).reindex(usual.index)
+    step_ns = float(usual.median().median()) if len(usual) >= FEWEST_STEPS else 0.0
     return [
         replace(
             rank,
             slowest_steps=int(slowest.get(rank.process, 0)),
-            behind_s=float((wide[rank.process] - least).sum()) / 1e9,
-            straggles=enough and (_stands_out(medians, rank.process) or _waited_for(medians, work, rank.process)),
+            behind_s=float((durations[rank.process] - least).sum()) / 1e9,
+            # Where ranks wait for each other all steps are equally long: then the one is late whose host works longer.
+            straggles=step_ns > 0 and any(_is_late(wide, rank.process, step_ns) for wide in (usual, work)),
         )
         for rank in ranks
     ]
 
 
-def _stands_out(values: dict[int, float], process: int) -> bool:
-    """Whether one value is much larger than the middle of the others."""
-    others = [value for key, value in values.items() if key != process]
-    return values[process] > STRAGGLES * float(np.median(others))
+def _is_late(wide: pd.DataFrame, process: int, step_ns: float) -> bool:
+    """Whether one column is larger than the middle of the others, by much and nearly always."""
+    others = wide.drop(columns=process)
+    more_ns = float(wide[process].median()) - float(others.median().median())
+    return more_ns > STRAGGLES * step_ns and float((wide[process] > others.max(axis=1)).mean()) >= MOSTLY
 
 
-def _waited_for(medians: dict[int, float], work: dict[int, float], process: int) -> bool:
-    """Whether ranks that take equally long wait for this one: it alone spends the time at work of its host."""
-    others = [value for key, value in work.items() if key != process]
-    more_ns = (work[process] - float(np.median(others))) * 1e6
-    return more_ns > (STRAGGLES - 1) * float(np.median(list(medians.values())))
+def _durations(tables: RunTables) -> pd.DataFrame:
+    return tables["steps"][["process", "step", "duration_ns"]]
+
+
+def _host_work(tables: RunTables, ranks: Sequence[RankFacts]) -> pd.DataFrame:
+    """As `_durations`, without the time in which the host waited for the device."""
+    waiting = STATES.index(HostState.DEVICE_WAIT)
+    parts = []
+    for rank in ranks:
+        steps = tables.of("steps", rank.process)[["process", "step", "duration_ns"]]
+        waits = process_account(tables, rank.process).steps.host[:, waiting]
+        parts.append(steps.assign(duration_ns=steps["duration_ns"] - waits))
+    return pd.concat(parts)
+
+
+def _wide(ranks: Sequence[RankFacts], steps: pd.DataFrame) -> pd.DataFrame:
+    """A row a step, a column a process; missing where a rank has no such step."""
+    wide = steps.pivot_table(index="step", columns="process", values="duration_ns", aggfunc="sum")
+    return wide.reindex(columns=[rank.process for rank in ranks])
 
 
 def _summary(
@@ -162,6 +174,4 @@ def _size(ranks: Sequence[RankFacts], meshes: Sequence[MeshFacts]) -> str:
 
 def steps_by_rank(tables: RunTables, ranks: Sequence[RankFacts]) -> pd.DataFrame:
     """How long each step took on each rank, in ms: a row a step, a column a process; missing where a rank has none."""
-    steps = tables["steps"][["process", "step", "duration_ns"]]
-    wide = steps.pivot_table(index="step", columns="process", values="duration_ns", aggfunc="sum") / 1e6
-    return wide.reindex(columns=[rank.process for rank in ranks])
+    return _wide(ranks, _durations(tables)) / 1e6
