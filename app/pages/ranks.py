@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import plotly.graph_objects as go
 from dash import Dash, Input, Output, State, dcc, html, no_update
 from dash.exceptions import PreventUpdate
@@ -35,7 +36,8 @@ _LISTED_RANKS = 64
 _PER_DEVICE = "When each single device of a process was busy is not recorded: times are of all its devices together."
 _RECORD_RANKS = "xla-insight run torchrun --nproc-per-node 4 train.py"
 _NO_SPMD = (
-    "This run did not use several devices in one process (SPMD), and no graph of it exchanges values between devices."
+    "This run did not use several devices in one process (SPMD), and none of the programs that were kept exchanges"
+    " values between devices."
 )
 
 
@@ -153,7 +155,7 @@ def body(selected: Shown, canvas: Canvas, address: Address) -> list[Any]:
     wide = replace(canvas, left_px=max(canvas.left_px, 88))
     found: list[Any] = [_side_by_side(view, devices.ranks, wide)] if several else []
     found.append(_table_of_ranks(devices, address))
-    if not several:
+    if not several and not devices.spmd:
         found.append(_how_to_record_ranks())
     if not devices.spmd and not devices.collectives:
         found.append(parts.section("Exchange between devices", html.P(_NO_SPMD, className="quiet")))
@@ -166,7 +168,10 @@ def _side_by_side(view: RunView, ranks: Sequence[RankFacts], canvas: Canvas) -> 
     words = [f"rank {rank.rank}" for rank in ranks]
     syncs = sync_strip(view.timelines.tables)
     lag = _figure(lag_figure(table, words, canvas), "How much longer each step took than on the fastest rank")
-    sections = [parts.section("How far ranks are behind the fastest, step by step", lag)]
+    most_ms = (table.max(axis=1) - table.min(axis=1)).max()
+    said = f"The strongest colour: {numbers.duration(None if pd.isna(most_ms) else most_ms / 1e3)} behind."
+    title = "How far ranks are behind the fastest, step by step"
+    sections = [parts.section(title, html.P(said, className="quiet"), lag)]
     if syncs is not None and syncs.steps:
         sections.append(_sync_section(view, syncs, canvas))
     return html.Div(sections)
@@ -181,7 +186,9 @@ def _sync_section(view: RunView, syncs: SyncStrip, canvas: Canvas) -> html.Secti
     parted = divergence(view)
     if parted is None:
         same = "All ranks cut the same graphs." if syncs.parts_at is None else ""
-        return parts.section("Graphs of the ranks, sync by sync", html.P(f"{same} {said}".strip(), "quiet"), figure)
+        return parts.section(
+            "Graphs of the ranks, sync by sync", html.P(f"{same} {said}".strip(), className="quiet"), figure
+        )
     advice = html.P(parted.advice, className="lead")
     place = html.P(["They part at ", parts.code_place(parted.site)], className="lead")
     return parts.section("Graphs of the ranks, sync by sync", place, advice, html.P(said, className="quiet"), figure)

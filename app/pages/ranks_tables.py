@@ -15,12 +15,12 @@ from .. import parts
 from ..ids import Ranks
 
 _COLLECTIVES = (
-    ("kind", "kind", 168, "The kind of exchange"),
+    ("kind", "kind", 148, "The kind of exchange"),
     ("count", "count", 88, "How often it runs in one execution of the graph, on each device"),
     ("payload_bytes", "bytes of one", 124, "The larger of what goes in and what comes out, on one device"),
-    ("graph_bytes", "bytes a graph", 124, "Bytes of one times count"),
-    ("shape", "shape", 200, "What is exchanged"),
-    ("groups", "between", 200, "Devices that exchange with each other, and the axis of the mesh"),
+    ("graph_bytes", "bytes a graph", 148, "Bytes of one times count"),
+    ("shape", "shape", 168, "What is exchanged"),
+    ("groups", "between", 148, "Devices that exchange with each other, and the axis of the mesh"),
     ("graph", "graph", 96, "The graph it is part of"),
     ("executions", "executions", 116, "Of the graph, over all processes"),
     ("place", "line", 264, "The line of code it comes from, where the graph says so"),
@@ -45,7 +45,9 @@ def sections() -> list[html.Section]:
     return [
         parts.section(
             "What devices exchange",
-            html.P("Read from the compiled programs. A device runs each of these once for every count.", "quiet"),
+            html.P(
+                "Read from the compiled programs. A device runs each of these once for every count.", className="quiet"
+            ),
             _grid(Ranks.COLLECTIVES, _COLLECTIVES, "collectives.csv", "graph_bytes"),
             tools=html.Button("Export CSV", id=Ranks.EXPORT_COLLECTIVES, className="quiet-button", n_clicks=0),
         ),

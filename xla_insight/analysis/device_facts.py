@@ -87,7 +87,8 @@ def _compared(tables: RunTables, ranks: Sequence[RankFacts]) -> list[RankFacts]:
     if durations.empty:
         return list(ranks)
     least = durations.min(axis=1)
-    slowest = durations.idxmax(axis=1).value_counts()
+    longest = durations.eq(durations.max(axis=1), axis=0)
+    alone = longest[longest.sum(axis=1) == 1].sum()
     compiled = set(tables["compiles"]["step"].dropna().astype(int))
     usual = durations[~durations.index.isin(compiled)]
     work = _wide(ranks, _host_work(tables, ranks)).reindex(usual.index)
@@ -95,7 +96,7 @@ def _compared(tables: RunTables, ranks: Sequence[RankFacts]) -> list[RankFacts]:
     return [
         replace(
             rank,
-            slowest_steps=int(slowest.get(rank.process, 0)),
+            slowest_steps=int(alone[rank.process]),
             behind_s=float((durations[rank.process] - least).sum()) / 1e9,
             # Where ranks wait for each other all steps are equally long: then the one is late whose host works longer.
             straggles=step_ns > 0 and any(_is_late(wide, rank.process, step_ns) for wide in (usual, work)),
@@ -153,6 +154,8 @@ def _summary(
             f"The graph {numbers.short_hash(graph)} runs {numbers.plural(count, 'collective')} of"
             f" {numbers.size(size)} on each device."
         )
+    if len(ranks) == 1 and not found and not shardings and not meshes:
+        sentences.append("There is nothing to compare it with, and nothing that devices exchange was recorded.")
     cut = [fact for fact in shardings if (fact.pieces or 1) > 1]
     if shardings:
         sentences.append(f"{len(cut)} of {numbers.plural(len(shardings), 'parameter')} are cut into pieces.")

@@ -31,7 +31,8 @@ def height_px(ranks: int) -> int:
 def lag_figure(step_ms: pd.DataFrame, words: Sequence[str], canvas: Canvas) -> go.Figure:
     """For each rank (a column of ``step_ms``) and step: how many ms longer than on the fastest rank.
 
-    With more steps than pixels a column holds several, and shows the largest lag of them.
+    The strongest colour is the longest lag. With more steps than pixels a column holds several, and shows the largest
+    of them.
     """
     chosen = colours(canvas.scheme)
     values = step_ms.to_numpy(dtype=np.float64)
@@ -51,7 +52,7 @@ def lag_figure(step_ms: pd.DataFrame, words: Sequence[str], canvas: Canvas) -> g
         zmin=0,
         zmax=max(float(np.nanmax(lag)) if np.isfinite(lag).any() else 0.0, 1e-9),
         ygap=2,
-        colorbar=_bar(chosen),
+        showscale=False,
     )
     return go.Figure(heat, _layout(words, "step", canvas, chosen))
 
@@ -114,16 +115,6 @@ def _sync_text(word: str, sync: int, step: int | None, graph: str | None) -> str
     return f"<b>{html.escape(word)}</b> · sync {numbers.count(sync)}{at}<br>{what}"
 
 
-def _bar(chosen: Colours) -> dict[str, Any]:
-    return {
-        "title": {"text": "ms behind", "side": "right", "font": {"size": 12, "color": chosen.muted}},
-        "thickness": 10,
-        "outlinewidth": 0,
-        "nticks": 3,
-        "tickfont": {"color": chosen.muted},
-    }
-
-
 def _layout(words: Sequence[str], across: str, canvas: Canvas, chosen: Colours) -> go.Layout:
     every = max(1, len(words) * 14 // _MOST_PX + (len(words) * 14 % _MOST_PX > 0))
     shown = list(range(0, len(words), every))
@@ -151,6 +142,7 @@ def _layout(words: Sequence[str], across: str, canvas: Canvas, chosen: Colours) 
             "autorange": "reversed",
             "tickvals": shown,
             "ticktext": [html.escape(words[index]) for index in shown],
+            "ticklabelstandoff": 8,
             "tickfont": {"color": chosen.muted},
         },
     )
