@@ -74,6 +74,6 @@ def test_a_run_gives_back_both_forms(tmp_path: Path) -> None:
     write_compressed(str(folder / graph_file(name, OPTIMIZED)), b"after")
     write_compressed(str(folder / graph_file(graph_hash("B"))), b"before")
     with open_run(path) as run:
-        assert (run.hlo(name), run.optimized(name), run.programs()) == (b"before", b"after", {name})
+        assert (run.hlo(name), run.optimized(name), run.programs()) == (b"before", b"after", frozenset({name}))
         assert run.optimized(graph_hash("B")) is None and run.graph_hashes() == {name, graph_hash("B")}
     assert graph_of(f"{name}{OPTIMIZED}", HLO) is None
