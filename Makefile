@@ -6,7 +6,7 @@ PYTHON ?= $(shell for name in python3.11 python3.12 python3.13 python3; do \
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 
-.PHONY: demo test lint unit install browser tensorflow clean
+.PHONY: demo test lint unit install browser tensorflow image clean
 
 install: $(INSTALLED)
 
@@ -36,6 +36,11 @@ browser:
 
 tensorflow: $(INSTALLED)
 	@.ci/tensorflow
+
+# The steps of the Dockerfile in a fresh environment, as far as they go without a Docker engine; a test goes through
+# them in an environment that is there.
+image: $(INSTALLED)
+	@.ci/docker_steps $(BIN)/python
 
 # The unit tests run once: where users read runs, in an environment without torch (tests/contract/test_wheel.py).
 test: lint browser tensorflow

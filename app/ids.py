@@ -14,6 +14,7 @@ class Route(StrEnum):
     IDLE = "/idle"
     SHAPES = "/shapes"
     CACHE = "/cache"
+    RANKS = "/ranks"
     GRAPHS = "/graphs"
     COMPARE = "/compare"
 
@@ -167,6 +168,18 @@ class Caches(StrEnum):
     HEAD = "cache-head"
     CURVE = "cache-curve"
     FOLDERS = "cache-folders"
+
+
+class Ranks(StrEnum):
+    """Components of the page Ranks & devices."""
+
+    HEAD = "ranks-head"
+    BODY = "ranks-body"
+    TABLES = "ranks-tables"
+    COLLECTIVES = "ranks-collectives"
+    SHARDINGS = "ranks-shardings"
+    EXPORT_COLLECTIVES = "ranks-export-collectives"
+    EXPORT_SHARDINGS = "ranks-export-shardings"
 
 
 class Compare(StrEnum):

@@ -9,8 +9,9 @@ from .graphs import PAGE as GRAPHS
 from .idle import PAGE as IDLE
 from .overview import PAGE as OVERVIEW
 from .page import Page
+from .ranks import PAGE as RANKS
 from .recompilations import PAGE as RECOMPILATIONS
 from .shapes import PAGE as SHAPES
 from .timeline import PAGE as TIMELINE
 
-PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, TIMELINE, IDLE, SHAPES, CACHE, GRAPHS, COMPARE)
+PAGES: tuple[Page, ...] = (OVERVIEW, RECOMPILATIONS, TIMELINE, IDLE, SHAPES, RANKS, CACHE, GRAPHS, COMPARE)

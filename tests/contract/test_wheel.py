@@ -50,8 +50,17 @@ def laptop(wheel: Path, repository: Path, tmp_path_factory: pytest.TempPathFacto
     programs = folder / "bin"
     command = [str(programs / "python"), "-m", "pip", "install", "-qq", "-c", str(repository / "constraints.txt")]
     # grpcio-tools: a unit test compiles our schema again and compares.
-    subprocess.run([*command, f"{wheel}[app]", "pytest", "pytest-xdist", "hypothesis", "grpcio-tools"], check=True, timeout=1200)
+    tools = ["pytest", "pytest-xdist", "hypothesis", "grpcio-tools"]
+    subprocess.run([*command, f"{wheel}[app]", *tools], check=True, timeout=1200)
     return programs
+
+
+def test_the_steps_of_the_image(laptop: Path, repository: Path) -> None:
+    """The pip line of the Dockerfile, its program over a recorded run, and its health check."""
+    command = [sys.executable, str(repository / ".ci" / "docker_steps"), "--environment", str(laptop.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "healthy after" in done.stdout
 
 
 def outside(tmp_path: Path) -> dict[str, str]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from xla_insight.analysis.checkpoint_facts import checkpoint_facts
 from xla_insight.analysis.data_facts import data_facts
+from xla_insight.analysis.device_facts import device_facts
 from xla_insight.analysis.findings import Context, all_findings
 from xla_insight.analysis.graph_table import build_graph_table
 from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
@@ -60,6 +62,8 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
         verdict=verdict(Evidence(facts, steps, graphs, recompiles, findings, time)),
         data=data_facts(tables, opened.state, opened.skipped_parts, tuple(opened.problems)),
         shapes=shape_facts(opened),
+        devices=device_facts(tables, main),
+        checkpoints=checkpoint_facts(tables, main),
     )
 
 

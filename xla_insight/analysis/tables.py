@@ -50,6 +50,11 @@ QUERIES = {
     " stack from sites",
     "loader_errors": "select process, step, time_ns, exception, message, site from loader_errors"
     " order by process, time_ns",
+    "meshes": "select process, dims::varchar as dims, detail from meshes order by process, time_ns",
+    "shardings": "select process, parameter, dims::varchar as dims, bytes, sharding from shardings"
+    " order by process, time_ns",
+    "saves": "select process, time_ns, duration_ns, thread, name from host_spans where kind = 'checkpoint'"
+    " and duration_ns is not null order by process, time_ns",
     "faults": "select process, what, count from faults",
     "windows": "select process, time_ns, duration_ns, name, stop_ns, first_step, last_step, wall_ns, note from windows"
     " where wall_ns is not null order by process, time_ns",
@@ -93,6 +98,10 @@ class RunTables:
     """The serialized module of a graph, None when it was not kept."""
     ir: Callable[[str], str | None] = lambda graph: None
     """The framework's text of a graph, None when it was not recorded."""
+    optimized: Callable[[str], bytes | None] = lambda graph: None
+    """The serialized module of a graph after optimization, None when it was not kept."""
+    programs: frozenset[str] = frozenset()
+    """Graphs of which that was kept."""
     snippet: Callable[[str, int], list[tuple[int, str]]] = lambda file, line: []
     """Source lines around a place, as recorded."""
     window: Callable[[int, str], bytes | None] = lambda process, name: None
@@ -136,7 +145,17 @@ def load_tables(run: Run) -> RunTables:
     """Load what the analysis needs from an open run."""
     frames = {name: run.sql(query, categories=True) for name, query in QUERIES.items()}
     processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.ended, p.facts) for p in run.processes)
-    return RunTables(frames, processes, _places(frames["sites"]), run.hlo, run.ir, run.snippet, run.window)
+    return RunTables(
+        frames,
+        processes,
+        _places(frames["sites"]),
+        run.hlo,
+        run.ir,
+        run.optimized,
+        run.programs(),
+        run.snippet,
+        run.window,
+    )
 
 
 def spans_of(frame: pd.DataFrame) -> Spans:

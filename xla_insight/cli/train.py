@@ -60,6 +60,8 @@ WORKLOADS = {
     "from-scratch": Entry("xla_insight.runner.from_scratch:FromScratch"),
     "benchmark": Entry("xla_insight.runner.benchmark:Benchmark", "xla_insight.cli.train_summary:print_benchmark"),
     "kernels": Entry("xla_insight.runner.kernels:Kernels", "xla_insight.cli.train_summary:print_custom_calls"),
+    "spmd": Entry("xla_insight.runner.spmd:ManyDevices"),
+    "ranks": Entry("xla_insight.runner.ranks:ManyProcesses"),
 }
 """The workloads, in the order of the help page. Their modules import the standard library only."""
 

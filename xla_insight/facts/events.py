@@ -55,6 +55,12 @@ class Kind(StrEnum):
     STALE = "stale"
     """An optimizer still holds parameters that its module has no longer. time, site: when and where the module's
     parameters were replaced; name: class of the optimizer; value: how many it holds."""
+    MESH = "mesh"
+    """How several devices of one process are arranged. name: axes and sizes (`data=4, model=1`); value: how many
+    devices; dims: sizes of the axes; detail: JSON {"axes": [names], "devices": [ids, row-major]}."""
+    SHARDING = "sharding"
+    """How a parameter of a model lies on the devices, once. name: its name in the module; dims: its dimensions; value:
+    bytes of the whole; detail: the sharding in the notation of HLO (`{devices=[4,1]0,1,2,3}`), empty: none."""
     SOURCE = "source"
     """Lines of source code as they were while the program ran. name: file; dims: [number of the first line];
     detail: the lines, joined by newlines."""
@@ -73,7 +79,8 @@ class Kind(StrEnum):
     FAULT = "fault"
     """An error of the recorder itself. name: where; value: how many since the last; detail: text of one."""
     LOST = "lost"
-    """Data that was not kept. name: what (`events`, `samples`, `blocks`, `graphs`); value: how many; detail: why."""
+    """Data that was not kept. name: what (`events`, `samples`, `blocks`, `graphs`, `shardings`); value: how many;
+    detail: why."""
 
 
 class Trigger(StrEnum):

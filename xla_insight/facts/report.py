@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from xla_insight.facts.devices import CheckpointFacts, DeviceFacts
+
 REPORT_SCHEMA = 1
 
 
@@ -328,6 +330,10 @@ class Report:
     data: DataFacts
     shapes: ShapeFacts | None = None
     """None when every batch has the same shape, or none was recorded."""
+    devices: DeviceFacts | None = None
+    """Ranks and devices, what they exchange and how parameters lie on them. None without any process."""
+    checkpoints: CheckpointFacts | None = None
+    """None when nothing was saved."""
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON-ready values; the first key is ``schema``. An absent site is ``{}``."""

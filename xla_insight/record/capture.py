@@ -16,6 +16,7 @@ from xla_insight.record.faults import Faults
 from xla_insight.record.framework import Framework, Writer
 from xla_insight.record.graph_dump import GraphDump
 from xla_insight.record.graph_keeper import DEFAULT_LIMIT_BYTES, GraphKeeper
+from xla_insight.record.hlo_facts import spans_devices
 from xla_insight.record.ir_file import IrFile
 from xla_insight.record.lines import LineCapture
 from xla_insight.record.modules import Module
@@ -102,7 +103,7 @@ class GraphCapture:
         dump = self._ways.dump
         if dump is None or not names:
             return []
-        found = [Module(content) for name in names if (content := dump.take(name)) is not None]
+        found = [module for name in names if (module := _taken(dump, name)) is not None]
         dump.sweep()
         return found
 
@@ -125,3 +126,10 @@ class GraphCapture:
     def _keep_texts(self, file: IrFile) -> None:
         for graph, text in file.poll():
             self._keeper.keep_text(graph, text)
+
+
+def _taken(dump: GraphDump, name: str) -> Module | None:
+    content, optimized = dump.take(name), dump.take_optimized(name)
+    if content is None:
+        return None
+    return Module(content, optimized if optimized is not None and spans_devices(optimized) else None)

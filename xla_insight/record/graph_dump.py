@@ -1,8 +1,8 @@
 """The folder that the compiler dumps into: one module a compile is taken, hundreds of other files are deleted.
 
-Owns the folder and which of its files hold a graph as it was cut (HLO before optimization). The compiler writes a
-module before it compiles it, on the thread that cuts the graph, so the files that are new at the end of a hook are the
-graphs compiled inside it. Their numbers have gaps and order them.
+Owns the folder and which of its files hold a graph as it was cut (HLO before optimization) and as it runs (after it).
+The compiler writes a module before it compiles it, on the thread that cuts the graph, so the files that are new at the
+end of a hook are the graphs compiled inside it. Their numbers have gaps and order them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ABANDONED_S = 3600.0
 
 _FOLDER = "xla-insight-hlo-"
 _MODULE = re.compile(r"module_([0-9]+)\..*before_optimizations\.hlo\.pb")
+_OPTIMIZED = re.compile(r"module_([0-9]+)\..*after_optimizations\.hlo\.pb")
 
 
 class GraphDump:
@@ -74,7 +75,21 @@ class GraphDump:
 
     def take(self, name: str) -> bytes | None:
         """The content of a module, which is deleted; None when it is gone or too large to be read."""
-        path = os.path.join(self.path, name)
+        return self._read(os.path.join(self.path, name))
+
+    def take_optimized(self, name: str) -> bytes | None:
+        """What the compiler made of the module ``name``: its program, which is deleted; None when it is not there."""
+        number = _MODULE.fullmatch(name)
+        found: bytes | None = None
+        with contextlib.suppress(OSError), os.scandir(self.path) as entries:
+            for entry in entries:
+                match = _OPTIMIZED.fullmatch(entry.name)
+                if match and number and match[1] == number[1]:
+                    found = self._read(entry.path) or found
+        return found
+
+    @staticmethod
+    def _read(path: str) -> bytes | None:
         content = None
         with contextlib.suppress(OSError):
             with open(path, "rb") as file:
@@ -84,13 +99,13 @@ class GraphDump:
         return content
 
     def sweep(self) -> None:
-        """Delete what is no module to be taken."""
+        """Delete what is no module to be taken, and no program of one."""
         self._sweep(everything=False)
 
     def _sweep(self, everything: bool) -> None:
         with contextlib.suppress(OSError), os.scandir(self.path) as entries:
             for entry in entries:
-                if everything or not _MODULE.fullmatch(entry.name):
+                if everything or not (_MODULE.fullmatch(entry.name) or _OPTIMIZED.fullmatch(entry.name)):
                     with contextlib.suppress(OSError):
                         os.unlink(entry.path)
 

@@ -13,7 +13,7 @@ from xla_insight.facts.events import Event, Kind
 from xla_insight.record.framework import Writer
 from xla_insight.record.modules import Module
 from xla_insight.record.sources import Sources
-from xla_insight.store.graph_files import HLO, IR
+from xla_insight.store.graph_files import HLO, IR, OPTIMIZED
 
 DEFAULT_LIMIT_BYTES = 256 << 20
 """Of compressed graphs per process: about 2,000 training steps of a large model."""
@@ -41,6 +41,8 @@ class GraphKeeper:
         for file, line in module.facts.lines:
             self._sources.want(os.path.abspath(file), line)
         self._write(graph, module.content, HLO)
+        if module.optimized is not None:
+            self._write(graph, module.optimized, OPTIMIZED)
 
     def keep_text(self, graph: str, text: bytes) -> None:
         """Store the framework's own text of a graph."""

@@ -1,4 +1,5 @@
-"""The few facts of a serialized HLO module that recording needs: how many inputs and outputs, and which source lines.
+"""The few facts of a serialized HLO module that recording needs: how many inputs and outputs, which source lines, and
+whether it runs on several devices.
 
 Owns the field numbers of ``HloProto`` and its parts used here (they are public and never change meaning); the reading
 side parses the whole module in ``graph``. Tolerates any bytes: what cannot be read is unknown.
@@ -11,11 +12,13 @@ from typing import NamedTuple
 from xla_insight.facts.wire import fields
 
 _MODULE = 1
-_PROGRAM_SHAPE, _STACKS = 4, 17
+_PROGRAM_SHAPE, _PARAMETER_SHARDINGS, _STACKS = 4, 14, 17
 _PARAMETERS, _RESULT = 1, 2
 _TUPLE_SHAPES = 4
 _FILE_NAMES, _LOCATIONS = 1, 3
 _LOCATION_FILE, _LOCATION_LINE = 1, 3
+_EXCHANGES = (b"all-reduce", b"all-gather", b"all-to-all", b"reduce-scatter", b"collective-")
+"""Begins of the opcodes by which devices exchange values; a module holds its opcodes as plain text."""
 
 
 class HloFacts(NamedTuple):
@@ -33,6 +36,17 @@ def read_hlo_facts(dump: bytes) -> HloFacts:
         return _module_facts(modules[0])
     except (ValueError, IndexError):
         return HloFacts(-1, -1, ())
+
+
+def spans_devices(dump: bytes) -> bool:
+    """Whether a dumped module is for several devices: it was partitioned, or they exchange values. Never raises."""
+    if any(word in dump for word in _EXCHANGES):
+        return True
+    try:
+        modules = [v for f, v in fields(memoryview(dump)) if f == _MODULE and isinstance(v, memoryview)]
+        return any(field == _PARAMETER_SHARDINGS for field, _ in fields(modules[0]))
+    except (ValueError, IndexError):
+        return False
 
 
 def _module_facts(module: memoryview) -> HloFacts:

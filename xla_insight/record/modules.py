@@ -19,9 +19,11 @@ UNNAMED = "hlo-"
 
 @dataclass(frozen=True)
 class Module:
-    """A captured module: a serialized ``HloModuleProto`` before optimization."""
+    """A captured module: a serialized ``HloProto`` before optimization, and after it where that says more."""
 
     content: bytes
+    optimized: bytes | None = None
+    """Of a graph that runs on several devices: only after optimization does it hold what they exchange."""
 
     @cached_property
     def facts(self) -> HloFacts:

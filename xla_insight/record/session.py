@@ -83,6 +83,7 @@ class Session:
         self._closed = False
         self._module: ModuleType | None = None
         self._capabilities: dict[str, Any] = {}
+        self._ending: Callable[[], Any] = lambda: None
 
     def open(self, module: ModuleType | None = None) -> None:
         """Begin now, or as soon as the user's program imports torch_xla. ``module``: torch_xla, when just imported."""
@@ -131,7 +132,9 @@ class Session:
         self._hooks = TorchHooks(recorder, self._patches)
         self.faults.guard("hooks")(hide_recorder)()
         self.faults.guard("hooks")(self._hooks.install)()
-        self.faults.guard("hooks")(framework.XlaHooks(module, self._hooks, self._patches).install)()
+        xla_hooks = framework.XlaHooks(module, self._hooks, self._patches)
+        self.faults.guard("hooks")(xla_hooks.install)()
+        self._ending = self.faults.guard("shardings")(xla_hooks.ending)
         recorder.start()
         self.recorder = recorder
         marks = transformers_hooks.StepMarks(self._hooks)
@@ -140,6 +143,10 @@ class Session:
         self._watch.after(
             "transformers.trainer",
             guard(lambda found: transformers_hooks.install_trainer(found, self._hooks, self._patches)),
+        )
+        self._watch.after(
+            framework.CHECKPOINT_MODULE,
+            guard(lambda found: framework.install_checkpoints(found, self._hooks, self._patches)),
         )
         atexit.register(self._at_exit)
         if multiprocessing.parent_process() is not None:  # such a process may end without running atexit
@@ -232,6 +239,7 @@ class Session:
         if recorder is None:
             return
         atexit.unregister(self._at_exit)
+        self._ending()
         if error is not None:
             how = "exception"
             detail = f"{type(error).__name__}: {error}"[:1000]

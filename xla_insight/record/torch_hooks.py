@@ -69,6 +69,7 @@ class TorchHooks:
             self.patches.wrap(torch.autograd, name, self._backward)
         self.patches.wrap(torch.nn.Module, "_apply", self._apply)
         self.parameters = ParameterWatch(self.recorder.span, torch.optim.Optimizer)
+        self.module_type = torch.nn.Module
         self.patches.wrap(torch, "save", lambda original: self.timed(original, Kind.CHECKPOINT, "torch.save"))
         self.patches.wrap(dataloader._BaseDataLoaderIter, "__next__", self._next_batch)
         gc.callbacks.append(self._collected)

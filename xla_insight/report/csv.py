@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from xla_insight.facts.report import Report
+from xla_insight.report.devices import device_batches
 from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables, time_tables
 from xla_insight.report.shapes import shape_batches
 from xla_insight.store.views import TABLES
@@ -31,7 +32,7 @@ _FORMULA = r"^[=+\-@\t\r\n]"
 def export_csv(
     run: Run, report: Report, directory: str | Path, overwrite: bool = False, tables: RunTables | None = None
 ) -> list[Path]:
-    """Write one CSV a table and those of the report and of shapes to ``directory``; the files written.
+    """Write one CSV a table and those of the report, of devices and of shapes to ``directory``; the files written.
 
     ``steps`` comes with the account of its time, and ``idle`` has a row for each stretch without device work.
     ``tables``: those of the run, when they are loaded already.
@@ -40,15 +41,17 @@ def export_csv(
     """
     folder = ExportFolder.claim(directory, "csv", overwrite=overwrite)
     times = time_tables(run, tables)
+    devices = device_batches(report)
     for name in TABLES:
-        batches = times.pop(name, None) or run.batches(name, lists_as_text=True)
+        own = iter([devices.pop(name)]) if name in devices else times.pop(name, None)
+        batches = own or run.batches(name, lists_as_text=True)
         folder.write(f"{name}.csv", batches, _write)
     for name, batches in times.items():
         folder.write(f"{name}.csv", batches, _write)
     columns = report_columns()
     for name, rows in report_tables(report).items():
         folder.write(f"{name}.csv", iter([report_batch(rows, columns[name])]), _write)
-    for name, batch in shape_batches(run).items():
+    for name, batch in {**devices, **shape_batches(run)}.items():
         folder.write(f"{name}.csv", iter([batch]), _write)
     return folder.files
 

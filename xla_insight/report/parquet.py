@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from xla_insight.facts.report import Report
+from xla_insight.report.devices import device_batches
 from xla_insight.report.export_files import ExportFolder, report_batch, report_columns, report_tables, time_tables
 from xla_insight.report.shapes import shape_batches
 from xla_insight.store.views import TABLES
@@ -33,15 +34,17 @@ def export_parquet(
     """
     folder = ExportFolder.claim(directory, "parquet", overwrite=overwrite)
     times = time_tables(run, tables)
+    devices = device_batches(report)
     for name in TABLES:
-        batches = times.pop(name, None) or run.batches(name)
+        own = iter([devices.pop(name)]) if name in devices else times.pop(name, None)
+        batches = own or run.batches(name)
         folder.write(f"{name}.parquet", batches, _write)
     for name, batches in times.items():
         folder.write(f"{name}.parquet", batches, _write)
     columns = report_columns()
     for name, rows in report_tables(report).items():
         folder.write(f"{name}.parquet", iter([report_batch(rows, columns[name])]), _write)
-    for name, batch in shape_batches(run).items():
+    for name, batch in {**devices, **shape_batches(run)}.items():
         folder.write(f"{name}.parquet", iter([batch]), _write)
     return folder.files
 

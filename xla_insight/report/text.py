@@ -22,6 +22,7 @@ from rich.text import Text
 from xla_insight.facts import numbers
 from xla_insight.facts.report import Finding, Period, Recompile, Report, Severity
 from xla_insight.report import text_bars
+from xla_insight.report.devices import checkpoint_lines, device_lines
 
 LISTED = 8
 PLAIN_WIDTH = 80
@@ -96,6 +97,10 @@ def _sections(report: Report, terminal: bool) -> Iterator[RenderableType]:
     if report.shapes is not None and report.shapes.plan:
         summary = plain_line(f"{report.shapes.summary} See: xla-insight shapes {report.run.path}")
         yield hanging("shapes  ", Text(summary), "dim")
+    for label, lines in (("devices ", device_lines(report)), ("saving  ", checkpoint_lines(report))):
+        said = plain_line(" ".join(lines))
+        if said:
+            yield hanging(label, Text(said), "dim")
     entries = _ranked(report)
     if entries:
         yield Text("\nWhat costs most", style="bold")

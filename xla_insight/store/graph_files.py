@@ -1,4 +1,5 @@
-"""The stored graphs of a process: ``graphs/HASH.hlo.pb.zst`` and, at level full, ``HASH.ir.zst``, each written once.
+"""The stored graphs of a process, each written once: ``graphs/HASH.hlo.pb.zst``; of a graph that runs on several
+devices ``HASH.optimized.pb.zst``; at level full ``HASH.ir.zst``.
 
 Owns their names and the compression. What a module means is parsed in ``graph``.
 """
@@ -11,8 +12,8 @@ import re
 import pyarrow as pa
 
 FOLDER = "graphs"
-HLO, IR = ".hlo.pb.zst", ".ir.zst"
-"""Suffixes: the module before optimization, and the framework's own text with the hashes of its roots."""
+HLO, OPTIMIZED, IR = ".hlo.pb.zst", ".optimized.pb.zst", ".ir.zst"
+"""Suffixes: the module before optimization, the one after it, the framework's own text with the hashes of its roots."""
 MAX_MODULE_BYTES = 1 << 30
 """A file that unpacks to more than this is not opened: no graph is that large, and anybody may have written it."""
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from xla_insight.errors import QueryError, RunFormatError
 from xla_insight.store.database import Lifetime, build_database
-from xla_insight.store.graph_files import FOLDER, HLO, IR, MAX_MODULE_BYTES, decompress, graph_of
+from xla_insight.store.graph_files import FOLDER, HLO, IR, MAX_MODULE_BYTES, OPTIMIZED, decompress, graph_of
 from xla_insight.store.loading import Loaded, ProcessLog, load
 from xla_insight.store.run_files import RefusedError, RemoteFiles
 from xla_insight.store.views import TABLES
@@ -141,7 +141,7 @@ class Run:
         for process in self.processes:
             folder = f"{process.folder}/{FOLDER}"
             for name in self._files.names(folder):
-                for suffix in (HLO, IR):
+                for suffix in (HLO, OPTIMIZED, IR):
                     graph = graph_of(name, suffix)
                     if graph is not None:
                         found.setdefault((graph, suffix), f"{folder}/{name}")
@@ -154,6 +154,27 @@ class Run:
     def hlo(self, graph: str) -> bytes | None:
         """The HLO of a graph before optimization, as a serialized HloProto; None when not kept, or damaged."""
         return self._graph(graph, HLO)
+
+    def optimized(self, graph: str) -> bytes | None:
+        """The HLO of a graph after optimization, as a serialized HloProto; None when not kept, or damaged.
+
+        Kept of graphs that run on several devices; where a recording began after the runtime, it is all there is.
+        """
+        if (graph, OPTIMIZED) not in self._graph_files:
+            return self._graph(graph, HLO) if self._programs_only(graph) else None
+        return self._graph(graph, OPTIMIZED)
+
+    def programs(self) -> frozenset[str]:
+        """The graphs that `optimized` has something of."""
+        kept = self._graph_files
+        return frozenset(graph for graph, form in kept if form == OPTIMIZED or self._programs_only(graph))
+
+    def _programs_only(self, graph: str) -> bool:
+        """Whether what was kept of a graph is already what the compiler made of it."""
+        kept = self._graph_files.get((graph, HLO), "")
+        owner = next((process for process in self.processes if kept.startswith(f"{process.folder}/")), None)
+        capabilities = owner.facts.get("capabilities") if owner is not None else None
+        return isinstance(capabilities, dict) and capabilities.get("graph_capture") == "programs"
 
     def ir(self, graph: str) -> str | None:
         """The framework's text of a graph with its hashes (level full only); None when not kept, or damaged."""
@@ -201,7 +222,7 @@ class Run:
         self.close()
 
 
-_WITH_LISTS = ("events", "inputs")
+_WITH_LISTS = ("events", "inputs", "meshes", "shardings")
 _BY_TIME = " ORDER BY process, time_ns, COLUMNS(* EXCLUDE (process, time_ns))"
 """In order of time; rows of one instant in the same order every time."""
 

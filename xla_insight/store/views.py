@@ -24,6 +24,8 @@ TABLES = (
     "graphs",
     "sites",
     "sources",
+    "meshes",
+    "shardings",
     "stale_optimizers",
     "loader_errors",
     "faults",
@@ -166,6 +168,12 @@ VIEWS = {
     "stale_optimizers": f"""
         SELECT {_WHO}, e.thread, e.name AS optimizer, try_cast(e.value AS INTEGER) AS parameters, {_SITE}
         FROM {_of(Kind.STALE)} {_SITES}""",
+    "meshes": f"""
+        SELECT {_WHO}, e.name AS mesh, try_cast(e.value AS INTEGER) AS devices, e.dims, e.detail
+        FROM {_of(Kind.MESH)}""",
+    "shardings": f"""
+        SELECT {_WHO}, e.name AS parameter, e.dims, try_cast(e.value AS BIGINT) AS bytes, e.detail AS sharding
+        FROM {_of(Kind.SHARDING)}""",
     "faults": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.FAULT}'",
     "losses": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.LOST}'",
     "marks": f"SELECT process, rank, time_ns, name, detail FROM log WHERE kind = '{Kind.MARK}'",

@@ -52,6 +52,9 @@ COLUMNS = {
     "data_operations": ["process", "time_ns", "name", "delta"],
     "sites": ["process", "site"],
     "loader_errors": ["process", "step", "time_ns", "exception", "message", "site"],
+    "meshes": ["process", "dims", "detail"],
+    "shardings": ["process", "parameter", "dims", "bytes", "sharding"],
+    "saves": ["process", "time_ns", "duration_ns", "thread", "name"],
     "faults": ["process", "what", "count"],
     "losses": ["process", "what", "count", "why"],
     "windows": [

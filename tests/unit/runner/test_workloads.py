@@ -18,6 +18,8 @@ from xla_insight.runner.benchmark import Benchmark
 from xla_insight.runner.from_scratch import FromScratch
 from xla_insight.runner.kernels import Kernels
 from xla_insight.runner.mlm import MaskedLanguageModel
+from xla_insight.runner.ranks import ManyProcesses
+from xla_insight.runner.spmd import ManyDevices
 from xla_insight.runner.workload import LIVE_FILE, RESULT_FILE, Workload, read_exchange
 
 
@@ -69,6 +71,11 @@ def test_other_words_are_no_options(content: str) -> None:
         (Benchmark(save_to="x"), "saves nothing"),
         (Benchmark(data=("missing.txt",)), "no text at"),
         (Kernels(hlo=("missing.hlo",)), "no file missing.hlo"),
+        (ManyDevices(sharding="manual", devices=3), "even number"),
+        (ManyDevices(width=12), "no multiple of 8"),
+        (ManyDevices(devices=3), "cannot be shared equally by 3 devices"),
+        (ManyDevices(data=("missing.txt",)), "no text at"),
+        (ManyProcesses(processes=65), "more than one machine"),
     ],
 )
 def test_what_cannot_work_is_said_before_it_starts(workload: Workload, said: str) -> None:
@@ -87,6 +94,14 @@ def test_plans_say_sizes_and_graphs() -> None:
     assert (buckets["padded sizes"], buckets["steps"]) == ("16 x 48, 16 x 96", "7")
     assert "up to 2" in buckets["graphs"]
     assert plan(epochs=3, most_steps=9)["steps"] == "3 passes over the text, at most 9"
+
+
+def test_several_devices_and_several_processes_are_arranged_before_the_runtime() -> None:
+    assert ManyDevices(devices=2).variables() == {"CPU_NUM_DEVICES": "2"}
+    assert ManyDevices(sharding="manual").tensor_parallel == 2
+    command = ManyProcesses(processes=3, diverge=True).command()
+    assert command[:5] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
+    assert ManyProcesses.from_json(command[-1]) == ManyProcesses(processes=3, diverge=True)
 
 
 def test_a_benchmark_is_one_training_for_each_precision() -> None:

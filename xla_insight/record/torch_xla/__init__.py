@@ -6,6 +6,8 @@ read, ``settings`` what must be set early, ``hooks`` where its cuts are seen.
 
 from __future__ import annotations
 
+from xla_insight.record.torch_xla.checkpoints import MODULE as CHECKPOINT_MODULE
+from xla_insight.record.torch_xla.checkpoints import install_checkpoints
 from xla_insight.record.torch_xla.facts import (
     MODULE,
     TESTED_VERSION,
@@ -19,6 +21,7 @@ from xla_insight.record.torch_xla.hooks import XlaHooks
 from xla_insight.record.torch_xla.settings import arrange_settings, drop_inherited_settings, lines_are_the_users
 
 __all__ = [
+    "CHECKPOINT_MODULE",
     "MODULE",
     "TESTED_VERSION",
     "XlaHooks",
@@ -26,6 +29,7 @@ __all__ = [
     "device_facts",
     "drop_inherited_settings",
     "framework",
+    "install_checkpoints",
     "is_tested",
     "lines_are_the_users",
     "phase",

@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from xla_insight.record.framework import Framework
+from xla_insight.record.torch_xla.spmd import is_spmd
 
 MODULE = "torch_xla"
 TESTED_VERSION = "2.9"
@@ -117,6 +118,6 @@ def device_facts(module: ModuleType) -> dict[str, Any]:
     return {
         "device": kind,
         "devices": devices,
-        "spmd": os.environ.get("XLA_USE_SPMD", "0") in ("1", "true"),
+        "spmd": is_spmd(),
         "persistent_cache": {"path": cache, "read_only": read_only} if cache else {},
     }

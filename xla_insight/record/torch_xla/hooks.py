@@ -22,6 +22,7 @@ from xla_insight.record.recorder import Recorder
 from xla_insight.record.torch_hooks import TorchHooks
 from xla_insight.record.torch_xla.facts import LOCAL_RANK, MODULE
 from xla_insight.record.torch_xla.settings import current_settings
+from xla_insight.record.torch_xla.spmd import is_spmd, sharding_watch
 
 _TRIGGERS = (
     ("parallel_loader.py", "next", Trigger.LOADER),
@@ -65,6 +66,12 @@ class XlaHooks:
         wrap(parallel_loader.ParallelLoader, "next_item", self._next_item)
         wrap(parallel_loader.ParallelLoader, "_loader_worker", self._loader_worker)
         self._arrange_rank()
+        self._shardings = sharding_watch(self.module, self.recorder.span, self.hooks.module_type)
+
+    def ending(self) -> None:
+        """The recording is about to end: what waits for more cuts is done now."""
+        if is_spmd():
+            self._shardings.look()
 
     def _arrange_rank(self) -> None:
         """Only local rank 0 describes its graphs, and C++ asks once, at the first graph: be rank 0 for that moment."""
@@ -124,6 +131,8 @@ class XlaHooks:
         self.hooks.parameters.cut()
         if trigger is Trigger.SYNC:
             recorder.asked_cut(site)
+        if is_spmd():
+            recorder.faults.guard("shardings")(self._shardings.cut)()
         if trigger is Trigger.STEP_TRACE:
             recorder.mark_step(StepSource.STEP_TRACE)
         elif trigger is Trigger.LOADER and self._batch_given:

@@ -1,0 +1,146 @@
+"""Training on several devices of one process, by SPMD: to run, to read and to copy.
+
+Owns the training of the workload `spmd`: the mesh, how the model lies on it, and checkpoints that another thread
+writes. Knows nothing of being recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+import torch_xla
+import torch_xla.distributed.spmd as xs
+import torch_xla.runtime as xr
+from torch import distributed
+from torch.nn import functional
+
+from xla_insight.errors import UsageError
+from xla_insight.runner import child, text
+from xla_insight.runner.spmd import ManyDevices
+from xla_insight.runner.spmd_model import BYTES, ByteModel
+
+AUTOMATIC = ("TPU",)
+"""Devices whose compiler chooses shardings itself."""
+
+
+def make_mesh(options: ManyDevices) -> xs.Mesh:
+    """All devices, as data × model; FSDP's own name for the first axis is `fsdp`."""
+    count = xr.global_runtime_device_count()
+    if count % options.tensor_parallel or options.global_batch_size % (count // options.tensor_parallel):
+        raise UsageError(
+            f"--global-batch-size {options.global_batch_size} cannot be shared by the {count} devices here"
+        )
+    shape = (count // options.tensor_parallel, options.tensor_parallel)
+    return xs.Mesh(np.arange(count), shape, ("fsdp" if options.sharding == "fsdp" else "data", "model"))
+
+
+def place_by_hand(model: ByteModel, mesh: xs.Mesh) -> None:
+    """Cut what widens by rows and what narrows by columns, so that a block needs one sum in each of its halves."""
+    for block in model.blocks:
+        for wide in (block.query_key_value, block.feed_in):
+            xs.mark_sharding(wide.weight, mesh, ("model", None))
+        for narrow in (block.attention_out, block.feed_out):
+            xs.mark_sharding(narrow.weight, mesh, (None, "model"))
+
+
+def place(model: ByteModel, mesh: xs.Mesh, sharding: str) -> torch.nn.Module:
+    """The model, laid out on the mesh."""
+    if sharding == "manual":
+        place_by_hand(model, mesh)
+    if sharding != "fsdp":
+        return model
+    from torch_xla.experimental.spmd_fully_sharded_data_parallel import SpmdFullyShardedDataParallel
+
+    def cut_output(output: torch.Tensor, mesh: xs.Mesh) -> None:
+        xs.mark_sharding(output, mesh, ("fsdp", None, None))
+
+    return SpmdFullyShardedDataParallel(model, mesh=mesh, shard_output=cut_output)
+
+
+def batches(options: ManyDevices) -> Iterator[torch.Tensor]:
+    """Bytes of the text, without end: (texts, bytes + 1), so that each has a next one."""
+    whole = "\n".join(text.documents(options.data)).encode()
+    size = options.global_batch_size * (options.sequence_length + 1)
+    if len(whole) < size:
+        raise UsageError(f"the text has {len(whole)} bytes, and a batch needs {size}")
+    values = torch.frombuffer(bytearray(whole), dtype=torch.uint8).long()
+    while True:
+        for begin in range(0, len(values) - size + 1, size):
+            yield values[begin : begin + size].view(options.global_batch_size, -1)
+
+
+class Checkpoints:
+    """Checkpoints of a sharded model: copied to the host while training waits, written while it goes on."""
+
+    def __init__(self, folder: str, every: int) -> None:
+        from torch_xla.experimental.distributed_checkpoint import CheckpointManager
+
+        # One process, so a file of its own is enough for it to meet itself.
+        self._meeting = tempfile.mkdtemp(prefix="spmd-checkpoints-")
+        distributed.init_process_group("gloo", f"file://{self._meeting}/meeting", rank=0, world_size=1)
+        os.makedirs(folder, exist_ok=True)
+        self._manager = CheckpointManager(folder, every, max_to_keep=2, chkpt_on_preemption=False)
+
+    def after(self, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        """Step ``step`` (from 1) is over."""
+        self._manager.save_async(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+
+    def finish(self) -> list[int]:
+        """Wait for what is still being written; the steps that were kept."""
+        self._manager.join()
+        kept = sorted(self._manager.all_steps())
+        distributed.destroy_process_group()
+        return kept
+
+
+def begin_spmd(options: ManyDevices) -> None:
+    """Switch to SPMD. Raises UsageError where the compiler cannot do what is asked."""
+    if options.sharding == "auto" and xr.device_type() not in AUTOMATIC:
+        raise UsageError(
+            f"XLA on {xr.device_type()} does not choose shardings itself; give --sharding data-parallel, fsdp or manual"
+        )
+    xr.use_spmd(auto=options.sharding == "auto")
+
+
+def train(options: ManyDevices, live: child.Live) -> dict[str, Any]:
+    """Train; returns the result."""
+    begin_spmd(options)
+    device = child.require_device()
+    mesh = make_mesh(options)
+    data = batches(options)
+    torch.manual_seed(1)
+    again = import_module("torch_xla.utils.checkpoint").checkpoint if options.gradient_checkpointing else None
+    model = ByteModel(options.layers, options.width, options.sequence_length, again).to(device)
+    placed = place(model, mesh, options.sharding)
+    optimizer = torch.optim.AdamW(placed.parameters(), lr=options.learning_rate)
+    checkpoints = Checkpoints(options.save_to, options.save_steps) if options.save_steps else None
+    loss = torch.zeros(())
+    done = 0
+    live.training = True
+    while done < options.steps and not live.stopping:
+        batch = next(data).to(device)
+        if options.sharding != "auto":
+            xs.mark_sharding(batch, mesh, (mesh.axis_names[0], None))
+        loss = functional.cross_entropy(placed(batch[:, :-1]).reshape(-1, BYTES), batch[:, 1:].reshape(-1))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        torch_xla.sync()
+        done += 1
+        live.step(done, options.steps)
+        if checkpoints is not None:
+            checkpoints.after(done, placed, optimizer)
+    live.phase("writing")
+    lines = [f"Checkpoints of steps {checkpoints.finish()} in {options.save_to}."] if checkpoints is not None else []
+    return {"steps": done, "loss": loss.item(), "lines": lines}
+
+
+if __name__ == "__main__":
+    sys.exit(child.run(ManyDevices, train))
