@@ -57,7 +57,8 @@ def _rank(tables: RunTables, period: Period) -> RankFacts:
     process = next(entry for entry in tables.processes if entry.index == period.process)
     listed = process.facts.get("devices")
     devices = len(listed) if isinstance(listed, list | tuple) else None
-    spmd = process.facts.get("spmd") is True
+    # A process that was killed did not say; a mesh is recorded under SPMD only.
+    spmd = process.facts.get("spmd") is True or not tables.of("meshes", process.index).empty
     executions = len(tables.of("executions", process.index))
     durations = integers(tables.of("steps", process.index)["duration_ns"])
     waits = process_account(tables, process.index).steps.host[:, STATES.index(HostState.DEVICE_WAIT)]

@@ -43,8 +43,9 @@ class RankCuts:
             ~syncs["trigger"].isin(_PARTIAL) & (syncs["executions"].fillna(0) > 0) & syncs["graph"].notna()
         ]
         self.graphs: NDArray[np.object_] = self._rows["graph"].astype(object).to_numpy()
-        codes = {site: self._code(site, lines) for site in self._rows["site"].unique()}
-        self.lines = np.array([codes[site] for site in self._rows["site"]], dtype=np.int64)
+        numbers, sites = pd.factorize(self._rows["site"])
+        codes = [*(self._code(site, lines) for site in sites), self._code(None, lines)]  # -1, the last: no site known
+        self.lines: NDArray[np.int64] = np.array(codes, dtype=np.int64)[numbers]
 
     def _code(self, site: object, lines: dict[tuple[str, int], int]) -> int:
         place = self._tables.place(self.process.index, site)

@@ -114,6 +114,17 @@ def test_axes_along_which_groups_exchange() -> None:
     assert exchange_axes(((3, 2), (1, 0)), turned) == ("model",)
 
 
+def test_syncs_without_a_site_are_compared_too() -> None:
+    syncs = [
+        {"process": p, "time_ns": n, "trigger": "sync", "executions": 1, "graph": graph, "site": site}
+        for p, graphs in ((0, "aab"), (1, "aac"))
+        for n, (graph, site) in enumerate(zip(graphs, (1, None, None), strict=True))
+    ]
+    strip = sync_strip(make_tables([Process(i, i, 0, END) for i in (0, 1)], syncs=syncs))
+    assert strip is not None
+    assert (strip.parts_at, strip.first, strip.steps) == (2, 0, (None, None, None))
+
+
 def test_saving_that_another_thread_does_overlaps() -> None:
     tables = make_tables(
         saves=[
