@@ -39,8 +39,8 @@ def train(command_line: CommandLine, run: Path, *words: object) -> Trained:
 def spmd(command_line: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """FSDP over four virtual devices, with gradient checkpointing and checkpoints written behind."""
     run = tmp_path_factory.mktemp("spmd") / "run"
-    words = ("--layers", 1, "--width", 32, "--steps", STEPS, "--save-steps", 3, "--gradient-checkpointing")
-    return train(command_line, run, "spmd", *words)
+    words = ("--layers", 1, "--width", 32, "--optimizer", "sgd", "--gradient-checkpointing")
+    return train(command_line, run, "spmd", *words, "--steps", STEPS, "--save-steps", 3)
 
 
 @pytest.fixture(scope="module")

@@ -27,11 +27,8 @@ def read(name: str) -> Any:
 
 def printed(notebook: Any) -> str:
     """All text that its cells put out."""
-    parts = []
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
-            parts.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
-    return "\n".join(parts)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs)
 
 
 def test_every_notebook_is_known_and_stored_without_outputs() -> None:

@@ -35,7 +35,8 @@ class ManyDevices(Workload):
     global_batch_size: int = option(8, "Texts of a step, over all devices.", minimum=1)
     sequence_length: int = option(64, "Bytes of a text.", minimum=8)
     steps: int = option(12, "How many.", minimum=1)
-    learning_rate: float = option(1e-3, "Of AdamW.", minimum=0)
+    optimizer: Literal["adamw", "sgd"] = option("adamw", "sgd: with momentum; a smaller graph.")
+    learning_rate: float = option(1e-3, "Of the optimizer.", minimum=0)
     gradient_checkpointing: bool = option(False, "Compute activations again in the backward pass; saves memory.")
     save_steps: int = option(0, "Write a checkpoint every so many steps while training goes on; 0: none.", minimum=0)
 

@@ -76,6 +76,13 @@ def batches(options: ManyDevices) -> Iterator[torch.Tensor]:
             yield values[begin : begin + size].view(options.global_batch_size, -1)
 
 
+def make_optimizer(options: ManyDevices, model: torch.nn.Module) -> torch.optim.Optimizer:
+    """The optimizer over all parameters, as they lie on the devices."""
+    if options.optimizer == "sgd":
+        return torch.optim.SGD(model.parameters(), lr=options.learning_rate, momentum=0.9)
+    return torch.optim.AdamW(model.parameters(), lr=options.learning_rate)
+
+
 class Checkpoints:
     """Checkpoints of a sharded model: copied to the host while training waits, written while it goes on."""
 
@@ -119,7 +126,7 @@ def train(options: ManyDevices, live: child.Live) -> dict[str, Any]:
     again = import_module("torch_xla.utils.checkpoint").checkpoint if options.gradient_checkpointing else None
     model = ByteModel(options.layers, options.width, options.sequence_length, again).to(device)
     placed = place(model, mesh, options.sharding)
-    optimizer = torch.optim.AdamW(placed.parameters(), lr=options.learning_rate)
+    optimizer = make_optimizer(options, placed)
     checkpoints = Checkpoints(options.save_to, options.save_steps) if options.save_steps else None
     loss = torch.zeros(())
     done = 0
