@@ -156,7 +156,8 @@ class _Script:
         assert self.plan.window is not None
         begin = self._executions[0].time_ns - MS
         work, end = [], 0
-        names = [each.name for each in graph("optimized").instructions if each.metadata.stack]
+        placed = [each for each in graph("optimized").instructions if each.metadata.stack]
+        names = [each.name for each in placed if each.metadata.op_type.startswith("aten__")]
         for number, event in enumerate(self._executions):
             ready = event.time_ns + (event.duration_ns or 0)
             starts, ends = max(end, event.time_ns + MS // 10), ready - MS // 20
