@@ -70,7 +70,8 @@ class Timelines:
         self.tables = tables
         self._built: dict[int, Timeline] = {}
         self._openers: dict[int, tuple[Opener, ...]] = {}
-        self._measured: dict[int, MeasuredTime | None] = {}
+        # At once: sessions and lines of code can be read only while the run is open.
+        self._measured = {process.index: measured_time(tables, process) for process in tables.processes}
         self._lock = threading.Lock()
 
     def of(self, process: int) -> Timeline:
@@ -94,11 +95,7 @@ class Timelines:
 
     def measured(self, process: int) -> MeasuredTime | None:
         """What device windows of a process measured; None when it has none."""
-        found = next((entry for entry in self.tables.processes if entry.index == process), None)
-        with self._lock:
-            if found is not None and process not in self._measured:
-                self._measured[process] = measured_time(self.tables, found)
-            return self._measured.get(process)
+        return self._measured.get(process)
 
     def worst_gaps(self, process: int, count: int) -> tuple[IdleGap, ...]:
         """The longest idle gaps of a process."""

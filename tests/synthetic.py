@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from tests.unit.graph.modules import graph, read
 from tests.xspaces import Made, make_session
 from xla_insight.facts.events import CacheOutcome, Event, Kind, StepSource, Trigger
 from xla_insight.store.folder import enter_run, make_process_folder, replace_json
@@ -35,6 +36,8 @@ HOSTILE_SCRIPT = "<script>alert(1)</script>"
 HOSTILE_FORMULA = '=HYPERLINK("http://evil.example","click")'
 LONG_FOLDER = "/home/me/" + "/".join(f"a_rather_long_folder_name_{number}" for number in range(40))
 
+PROGRAM = 3
+"""The compiler's number of the program that runs in a window."""
 READ_SITE, SYNC_SITE, UPLOAD_SITE, SAVE_SITE = 1, 2, 3, 4
 
 
@@ -155,15 +158,19 @@ class _Script:
         assert self.plan.window is not None
         begin = self._executions[0].time_ns - MS
         work, end = [], 0
+        placed = [each for each in graph("optimized").instructions if each.metadata.stack]
+        names = [each.name for each in placed if each.metadata.op_type.startswith("aten__")]
         for number, event in enumerate(self._executions):
             ready = event.time_ns + (event.duration_ns or 0)
             starts, ends = max(end, event.time_ns + MS // 10), ready - MS // 20
-            name = f"{HOSTILE_SCRIPT}.{number % 3}" if self.plan.hostile else f"dot.{number % 3}"
+            name = f"{HOSTILE_SCRIPT}.{number % 3}" if self.plan.hostile else names[number % len(names)]
             if starts < ends:
-                work.append(Made(name, starts - begin, ends - begin, name, len(event.graph or "") % 3))
+                work.append(Made(name, starts - begin, ends - begin, name, PROGRAM))
             end = max(end, ready)
         host = [Made("LazyTensor trace", 0, MS // 2), Made("Wait for donation holds", MS, 3 * MS)]
-        content = make_session({"pool/1": work, "python": host}, None, EPOCH_NS, line_start_ns=0)
+        content = make_session(
+            {"pool/1": work, "python": host}, {PROGRAM: read("optimized.hlo.pb")}, EPOCH_NS, line_start_ns=0
+        )
         size = writer.write_window("000001", content)
         dims = (EPOCH_NS, *self.plan.window, size or 0)
         return Event(begin, end - begin, Kind.WINDOW, name="000001", value=float(MS), dims=dims)

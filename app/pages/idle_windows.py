@@ -16,7 +16,7 @@ from xla_insight.report import numbers
 from .. import parts
 
 _LISTED = 10
-_NO_LINE = "No line of Python: backward passes, and copies that the compiler adds"
+_NO_LINE = "No line of Python: backward passes, and what the compiler adds"
 
 
 def sections(measured: MeasuredTime | None) -> html.Div | None:

@@ -31,7 +31,7 @@ def build_step_table(tables: RunTables, ranks: dict[int, int] | None = None) -> 
     parts = [_with_time(tables, rows.copy(), int(process)) for process, rows in steps.groupby("process")]
     table = pd.concat(parts, ignore_index=True) if parts else _with_time(tables, steps.copy(), -1)
     ranks = {p.index: p.rank for p in tables.processes} if ranks is None else ranks
-    table.insert(1, "rank", [ranks.get(int(process), 0) for process in table["process"]])
+    table.insert(1, "rank", table["process"].map(ranks).fillna(0).astype(np.int64))
     return _with_counts(tables, table)
 
 

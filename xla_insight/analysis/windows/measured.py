@@ -26,15 +26,22 @@ _NAMED_WINDOWS = 3
 
 
 def measured_time(tables: RunTables, process: Process) -> MeasuredTime | None:
-    """The windows of a process; None when it has none."""
+    """The windows of a process, None when it has none; remembered with the tables."""
+    key = ("measured", process.index)
+    if key not in tables.accounts:
+        tables.accounts[key] = _measured_time(tables, process)
+    found: MeasuredTime | None = tables.accounts[key]
+    return found
+
+
+def _measured_time(tables: RunTables, process: Process) -> MeasuredTime | None:
     sessions = device_sessions(tables, process.index)
     if not sessions:
         return None
     executed = Cover(union(spans_of(tables.of("executions", process.index))))
     windows = tuple(_window(session, executed) for session in sessions)
     known = [window for window in windows if window.measured_s is not None]
-    table = operation_table(tables)
-    own = table[table["process"] == process.index]
+    own = operation_table(tables, (process,))
     measured_s = sum(window.measured_s or 0.0 for window in known)
     compared = [w for w in known if w.error_points is not None and w.measured_s is not None]
     weight = sum(w.measured_s or 0.0 for w in compared)

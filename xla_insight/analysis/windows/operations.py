@@ -7,14 +7,14 @@ what was fused.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.intervals import Spans, index_inside
-from xla_insight.analysis.tables import RunTables, integers, spans_of
+from xla_insight.analysis.tables import Process, RunTables, integers, spans_of
 from xla_insight.analysis.windows.sessions import DeviceSession, device_sessions
 from xla_insight.errors import GraphFormatError
 from xla_insight.graph.hlo_proto import parse_hlo_proto
@@ -38,12 +38,13 @@ class Origin:
     frame: Frame | None = None
 
 
-def operation_table(tables: RunTables) -> pd.DataFrame:
-    """One row an operation of a program of a process, over all its windows, the longest of each process first.
+def operation_table(tables: RunTables, processes: Sequence[Process] | None = None) -> pd.DataFrame:
+    """One row an operation of a program of a process (all processes unless said), the longest of each process first.
 
     ``device_ns`` leaves out operations that ran inside it; ``share`` is of all device time in the process's windows.
     """
-    parts = [_operations(tables, process.index, process.rank) for process in tables.processes]
+    chosen = tables.processes if processes is None else processes
+    parts = [_operations(tables, process.index, process.rank) for process in chosen]
     full = [part for part in parts if not part.empty]
     return pd.concat(full, ignore_index=True) if full else pd.DataFrame({name: [] for name in COLUMNS})
 
