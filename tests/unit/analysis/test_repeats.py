@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import struct
 
 import pytest
 
@@ -12,9 +13,17 @@ from xla_insight.analysis.recompiles.history import Compile
 from xla_insight.analysis.recompiles.repeats import Repeats
 from xla_insight.analysis.tables import Place
 
+EXPONENT = struct.pack("<f", 1.7)
+"""As it stands in ``power``."""
+
 
 def hlo(graph: str) -> bytes | None:
-    return None if graph == "missing" else read(f"{graph.partition('-')[0]}.hlo.pb")
+    """``power-1.9`` is ``power`` with another exponent; of others, what follows the dash only makes another name."""
+    name, _, value = graph.partition("-")
+    if name == "missing":
+        return None
+    content = read(f"{name}.hlo.pb")
+    return content.replace(EXPONENT, struct.pack("<f", float(value))) if name == "power" and value else content
 
 
 def compiled(graph: str) -> Compile:
@@ -61,11 +70,20 @@ def test_another_cause_or_place_begins_anew(repeats: Repeats) -> None:
 def test_values_repeat_only_in_instructions_that_differed_before(repeats: Repeats) -> None:
     value = Explanation("baked_value", group="step.py:17", before="2", now="3")
     learn(repeats, value, "longer", "power", "longer")
-    found = repeats.explained(compiled("power-1"))
-    assert found is not None and found[0] == "longer" and found[1].repeated
+    for value_now in ("1.9", "2.1", "2.3"):
+        found = repeats.explained(compiled(f"power-{value_now}"))
+        assert found is not None and found[1].repeated and found[0] != f"power-{value_now}"
     for other in ("start", "extra", "weight", "base", "missing"):
         assert repeats.explained(compiled(other)) is None
     assert repeats.explained(compiled("longer-1")) is None, "the same bytes are not another value"
+
+
+def test_two_causes_that_take_turns_are_both_known(repeats: Repeats) -> None:
+    learn(repeats, Explanation("baked_value", group="step.py:17"), "longer", "power", "longer")
+    learn(repeats, Explanation("input_shape", inputs=("input_ids",)), "longer", "base", "longer")
+    found = [repeats.explained(compiled(name)) for name in ("base", "longer", "power-1.9", "power-2.1")]
+    causes = [one[1].cause if one is not None else None for one in found]
+    assert causes == ["input_shape", "input_shape", "baked_value", "baked_value"]
 
 
 def test_branches_with_other_inputs_are_compared(repeats: Repeats) -> None:
