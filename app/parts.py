@@ -64,8 +64,9 @@ def long_text(text: str, limit: int = _LONG_NAME, class_name: str = "") -> html.
 
 
 def unbroken(text: str) -> str:
-    """A sentence whose numbers stay on one line with their units: ``1 m 23 s`` is read as one."""
-    return _NUMBER_AND_UNIT.sub("\u00a0", text)
+    """A sentence whose numbers stay on one line, with their units: ``1 m 23 s`` is read as one."""
+    narrow_and_unbroken = "\u202f"
+    return _NUMBER_AND_UNIT.sub("\u00a0", text).replace(numbers.THIN_SPACE, narrow_and_unbroken)
 
 
 def severity(level: Severity) -> html.Span:

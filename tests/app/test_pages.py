@@ -209,7 +209,17 @@ def test_a_crash_is_said(tmp_path: Path) -> None:
 
 
 def test_navigation_lists_pages_that_exist() -> None:
-    words = ["Overview", "Recompilations", "Timeline", "Idle", "Shapes", "Cache", "Graphs", "Compare"]
+    words = [
+        "Overview",
+        "Recompilations",
+        "Timeline",
+        "Idle",
+        "Shapes",
+        "Ranks & devices",
+        "Cache",
+        "Graphs",
+        "Compare",
+    ]
     assert [page.word for page in PAGES] == words
     assert len({page.route for page in PAGES}) == len(PAGES)
     for page in PAGES:

@@ -72,7 +72,7 @@ def test_a_number_of_buckets_and_steps_to_come(problem: Problem) -> None:
 
 def test_an_objective_can_be_chosen(problem: Problem) -> None:
     head, outcome, plans, *_ = shown(problem, future_steps=100_000, objective=Objective.COMPILES)
-    assert "of compiling over 100\u2009140 steps" in text_of(head).replace("\u00a0", " ")
+    assert "of compiling over 100\u202f140 steps" in text_of(head).replace("\u00a0", " ")
     assert "1 bucket" in text_of(outcome)
     assert Wish.parse(Wish(objective=Objective.STEPS).text).objective is Objective.STEPS
     assert Wish.of(0, "", 0, "nonsense").objective is Objective.TIME
