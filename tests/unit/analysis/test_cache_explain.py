@@ -12,7 +12,7 @@ from tests.synthetic import build_run, graph_hash
 from xla_insight.analysis.cache import Cache, inspect_cache
 from xla_insight.analysis.cache.explain import Earlier, _Case, _parts, _reason, explain_misses
 from xla_insight.analysis.cache.usage import GraphUse, Usage, earlier_runs, read_usage
-from xla_insight.analysis.compare.environment import Setting, environment_differences
+from xla_insight.analysis.environment import Setting, environment_differences
 from xla_insight.analysis.tables import Process, load_tables
 from xla_insight.facts.cache import MissReason
 from xla_insight.facts.comparison import EnvironmentDifference, GraphPair

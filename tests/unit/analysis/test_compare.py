@@ -153,7 +153,7 @@ def test_a_trend_judges_each_run(tmp_path: Path) -> None:
 
 
 def test_environment_names_what_differs() -> None:
-    from xla_insight.analysis.compare.environment import Setting, facts_of
+    from xla_insight.analysis.environment import Setting, facts_of
     from xla_insight.analysis.tables import Process
 
     facts = {

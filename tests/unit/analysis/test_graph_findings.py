@@ -21,7 +21,8 @@ At = Callable[..., Place]
 
 
 def hlo(graph: str) -> bytes | None:
-    return read(f"{graph}.hlo.pb") if graph in NAMES else None
+    name = graph.partition("-")[0]
+    return read(f"{name}.hlo.pb") if name in NAMES else None
 
 
 def cut(graph: str, at_ms: int, trigger: str = "sync", site: int = 1, **more: Any) -> dict[str, dict[str, Any]]:
@@ -62,6 +63,22 @@ def test_ranks_that_part_name_the_first_sync_and_the_line(tables: Make, at_line:
     assert "step.py:27" in finding.summary
     assert finding.site is not None and finding.site.line == 27
     assert finding.details["graphs"] == {"0": "longer", "1": "extra"}
+
+
+def test_ranks_with_other_flags_are_named_with_them(tables: Make, at_line: At) -> None:
+    made = rows(cut("longer", 10), cut("longer-again", 10, process=1))
+    flags = ("--xla_cpu_enable_fast_math=true --xla_a=1", "--xla_a=1")
+    processes = tuple(
+        Process(n, n, 0, 50 * MS, facts={"environment": {"XLA_FLAGS": text, "HOME": str(n)}})
+        for n, text in enumerate(flags)
+    )
+    found = findings(tables(processes=processes, places={1: at_line(32)}, hlo=hlo, **made))["rank_divergence"]
+    assert found.summary.endswith(
+        "They are the same computation under another environment: XLA_FLAGS has --xla_cpu_enable_fast_math=true on"
+        " rank 0 and nothing else on rank 1."
+    )
+    assert found.details["cause"] == "compiler_env" and "same flags" in found.advice
+    assert found.site is not None and found.site.line == 32
 
 
 @pytest.mark.parametrize(("second", "start_ns"), [("longer", 0), ("extra", 60 * MS)], ids=["same", "one after another"])

@@ -18,8 +18,8 @@ import pandas as pd
 from xla_insight.analysis.cache import Cache
 from xla_insight.analysis.cache.usage import hash_number
 from xla_insight.analysis.cache.use import used_folder
-from xla_insight.analysis.compare.environment import Setting, environment_differences
 from xla_insight.analysis.compare.graph_pairs import graph_changes
+from xla_insight.analysis.environment import Setting, key_differences
 from xla_insight.analysis.tables import RunTables, load_tables
 from xla_insight.analysis.totals import counted
 from xla_insight.facts import numbers
@@ -29,9 +29,6 @@ from xla_insight.facts.comparison import EnvironmentDifference, GraphPair
 if TYPE_CHECKING:
     from xla_insight.store.reader import Run
 
-_KEY_PARTS = ("version of", "device", "spmd", "number of devices", "world size", "XLA_FLAGS", "LIBTPU", "TPU_",
-              "XLA_USE_", "XLA_IR_DEBUG", "XLA_HLO_DEBUG", "NEURON_", "CPU_NUM_DEVICES")  # fmt: skip
-"""Beginnings of what is, or may be, part of a key."""
 _NAMED = 4
 MOST_EARLIER = 3
 """Runs before this one that its graphs are compared with, the last one first."""
@@ -166,8 +163,7 @@ def _pairs(run: Run, tables: RunTables, earlier: Sequence[Run]) -> dict[str, Ear
     """What the last runs had in place of each graph: the same under another key before another version of it."""
     pairs: dict[str, Earlier] = {}
     for previous in earlier[:MOST_EARLIER]:
-        found = environment_differences(_setting(previous, load_tables(previous)), _setting(run, tables))
-        environment = tuple(part for part in found if part.name.startswith(_KEY_PARTS))
+        environment = key_differences(_setting(previous, load_tables(previous)), _setting(run, tables))
         name = os.path.basename(previous.path.rstrip("/"))
         for pair in graph_changes(previous, run).pairs:
             if pair.now is None or pair.change not in ("renamed", "changed"):

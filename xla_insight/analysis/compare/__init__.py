@@ -14,10 +14,10 @@ import pandas as pd
 
 from xla_insight.analysis import analyze
 from xla_insight.analysis.compare.causes import cause_changes
-from xla_insight.analysis.compare.environment import Setting, environment_differences
 from xla_insight.analysis.compare.graph_pairs import graph_changes
 from xla_insight.analysis.compare.judgement import judge
 from xla_insight.analysis.compare.step_time import SteadySteps, compare_step_time, steady_steps
+from xla_insight.analysis.environment import Setting, environment_differences
 from xla_insight.analysis.step_table import build_step_table
 from xla_insight.analysis.tables import Process, RunTables, load_tables
 from xla_insight.facts.comparison import ComparedRun, Comparison, Figure, Judgement, StatePart, Trend, TrendRow

@@ -1,6 +1,6 @@
-"""What two runs were started with and what differs: versions, devices, flags, command.
+"""What two runs, or two ranks of one, were started with and what differs: versions, devices, flags, command.
 
-Owns which facts are compared.
+Owns which facts are compared, and which of them a compiler's key depends on.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from xla_insight.facts.comparison import EnvironmentDifference
 _OWN = ("XLA_INSIGHT_", "PT_XLA_DEBUG", "PJRT_LOCAL_PROCESS_RANK")
 """Set by the recorder, or without influence on what is compiled."""
 _FLAG_LISTS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "NEURON_CC_FLAGS")
+_KEY_PARTS = ("version of", "device", "spmd", "number of devices", "world size", "XLA_FLAGS", "LIBTPU", "TPU_",
+              "XLA_USE_", "XLA_IR_DEBUG", "XLA_HLO_DEBUG", "NEURON_", "CPU_NUM_DEVICES")  # fmt: skip
+"""Beginnings of what is, or may be, part of a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +34,11 @@ def environment_differences(before: Setting, now: Setting) -> tuple[EnvironmentD
     old, new = dict(facts_of(before)), dict(facts_of(now))
     names = dict.fromkeys([*old, *new])
     return tuple(_difference(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name))
+
+
+def key_differences(before: Setting, now: Setting) -> tuple[EnvironmentDifference, ...]:
+    """What differs of the parts that can give the same computation another key."""
+    return tuple(part for part in environment_differences(before, now) if part.name.startswith(_KEY_PARTS))
 
 
 def _difference(name: str, before: str | None, now: str | None) -> EnvironmentDifference:
