@@ -128,7 +128,7 @@ def test_the_table_has_a_row_for_each_precision(benchmark: Benchmarked) -> None:
         "overlap",
     ]
     for precision in ("FP32", "BF16"):
-        (row,) = [line for line in lines if line.startswith("bert.json") and precision in line]
+        (row,) = [line for line in lines if line.lstrip().startswith("bert.json") and precision in line]
         assert re.search(r"\s4\s+\w+\s+[\d.]+\*\s", row), row
         assert f"* {precision.lower()}: extrapolated from {STEPS} steps of" in benchmark.text
     assert "A step in BF16 takes" in benchmark.text
