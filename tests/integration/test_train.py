@@ -23,6 +23,7 @@ from xla_insight.runner.text import demo_text
 pytest.importorskip("torch_xla")
 
 SMALL = ("--global-batch-size", "4", "--sequence-length", "32")
+DYNAMIC = ("--padding", "dynamic", "--global-batch-size", "2", "--sequence-length", "32")
 STEPS = 5
 MODEL: dict[str, Any] = {
     "hidden_size": 64,
@@ -40,6 +41,8 @@ class Files(NamedTuple):
     """What the trainings here are given."""
 
     text: Path
+    uneven: Path
+    """Texts of very different lengths, for dynamic padding."""
     bert: Path
     roberta: Path
 
@@ -50,9 +53,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     text = folder / "text.txt"
     paragraphs = [paragraph for number, paragraph in enumerate(demo_text()) if number % 20 == 0]
     text.write_text("\n\n".join(paragraphs), encoding="utf-8")
+    uneven = folder / "uneven.txt"
+    cut = [paragraph[: (12, 30, 90)[number % 3]] for number, paragraph in enumerate(paragraphs)]
+    uneven.write_text("\n\n".join(cut), encoding="utf-8")
     for name, more in (("bert", {}), ("roberta", {"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2})):
         (folder / f"{name}.json").write_text(json.dumps({"model_type": name, **MODEL, **more}))
-    return Files(text, folder / "bert.json", folder / "roberta.json")
+    return Files(text, uneven, folder / "bert.json", folder / "roberta.json")
 
 
 def report_of(run: Path) -> dict[str, Any]:
@@ -128,7 +134,7 @@ def test_the_table_has_a_row_for_each_precision(benchmark: Benchmarked) -> None:
         "overlap",
     ]
     for precision in ("FP32", "BF16"):
-        (row,) = [line for line in lines if line.startswith("bert.json") and precision in line]
+        (row,) = [line for line in lines if line.lstrip().startswith("bert.json") and precision in line]
         assert re.search(r"\s4\s+\w+\s+[\d.]+\*\s", row), row
         assert f"* {precision.lower()}: extrapolated from {STEPS} steps of" in benchmark.text
     assert "A step in BF16 takes" in benchmark.text
@@ -149,7 +155,7 @@ def stopped(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Stopped:
     """Dynamic padding, ended by Ctrl-C once a checkpoint is there."""
     folder = tmp_path_factory.mktemp("stopped")
     run, saved = folder / "run", folder / "saved"
-    words = ["mlm", "--model", files.bert, "--data", files.text, "--padding", "dynamic", "--save-steps", "4", *SMALL]
+    words = ["mlm", "--model", files.bert, "--data", files.uneven, "--save-steps", "4", *DYNAMIC]
     command = [
         sys.executable,
         "-m",
@@ -211,7 +217,7 @@ def test_a_training_goes_on_from_its_checkpoint(
     stopped: Stopped, files: Files, tmp_path: Path, command_line: CommandLine
 ) -> None:
     last = max(int(path.name.rpartition("-")[2]) for path in stopped.saved.glob("checkpoint-*"))
-    words = ("--model", files.bert, "--data", files.text, "--padding", "dynamic", "--steps", last + 2, *SMALL)
+    words = ("--model", files.bert, "--data", files.uneven, "--steps", last + 2, *DYNAMIC)
     again = ("--save-to", stopped.saved, "--resume", "--out", tmp_path / "run")
     done = command_line("train", "mlm", *words, *again)
     assert done.returncode == 0, done.stderr
