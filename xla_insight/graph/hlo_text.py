@@ -165,17 +165,21 @@ class _Reader:
         pairs: list[tuple[str, str]] = []
         metadata, sharding = Metadata(), ""
         called: list[str] = []
+        condition: list[str] = []
         for part in split_top(text):
             key, equals, value = part.partition("=")
             if key == "metadata":
                 metadata = self._metadata(value)
             elif key == "sharding":
                 sharding = value
+            elif key == "condition":
+                condition = _CALLED.findall(value)
             elif key in CALLED_NAMES:
                 called += _CALLED.findall(value)
             elif equals:
                 pairs.append((key, value))
-        return attributes_from_pairs(pairs), metadata, tuple(called), sharding
+        # A loop is written with its condition first; a module names its body first.
+        return attributes_from_pairs(pairs), metadata, (*called, *condition), sharding
 
     def _metadata(self, text: str) -> Metadata:
         values = {key: number or string for key, string, number in _METADATA.findall(text)}

@@ -105,6 +105,27 @@ def test_other_printers() -> None:
     assert graph.computations[reduce.called[0]].name == "region_0.5"
 
 
+def test_a_loop_calls_its_body_before_its_condition() -> None:
+    graph = parse_hlo_text(LOOP)
+    assert [graph.computations[index].name for index in graph.instructions[-1].called] == ["turn", "goes_on"]
+
+
+LOOP = """HloModule loop
+
+%turn (x: s32[]) -> s32[] {
+  ROOT %x = s32[] parameter(0)
+}
+
+%goes_on (y: s32[]) -> pred[] {
+  %y = s32[] parameter(0)
+  ROOT %again = pred[] compare(s32[] %y, s32[] %y), direction=LT
+}
+
+ENTRY %main (start: s32[]) -> s32[] {
+  %start = s32[] parameter(0)
+  ROOT %while.1 = s32[] while(s32[] %start), condition=%goes_on, body=%turn
+}
+"""
 OLD_IR = """[ScheduleSyncTensorsGraph]
 TensorsGraphInfo:
   train (/a/train.py:40)
