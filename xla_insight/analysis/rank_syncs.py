@@ -87,15 +87,21 @@ class SyncStrip:
 
 
 def compared_ranks(tables: RunTables) -> list[RankCuts]:
-    """The cuts of one process of each rank, of those that lived at the same time as the first."""
+    """The cuts of one process of each rank: of those that lived at the same time as the first, or say that they belong
+    to a job of as many (on a busy machine a rank may end before another begins to record)."""
     found: dict[int, Process] = {}
     for process in tables.processes:
         first = next(iter(found.values()), process)
         overlaps = process.start_ns < first.end_ns and first.start_ns < process.end_ns
-        if process.rank not in found and overlaps:
+        if process.rank not in found and (overlaps or _in_one_job(first, process)):
             found[process.rank] = process
     lines: dict[tuple[str, int], int] = {}
     return [RankCuts(tables, found[rank], lines) for rank in sorted(found)]
+
+
+def _in_one_job(first: Process, process: Process) -> bool:
+    sizes = {one.facts.get("world_size") for one in (first, process)}
+    return len(sizes) == 1 and isinstance(size := sizes.pop(), int) and size > max(1, first.rank, process.rank)
 
 
 def parting(ranks: Sequence[RankCuts]) -> tuple[int, RankCuts] | None:

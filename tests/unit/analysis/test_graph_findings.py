@@ -86,6 +86,13 @@ def test_ranks_that_agree_or_never_meet(tables: Make, at_line: At, second: str, 
     assert "rank_divergence" not in ranks(tables, at_line, second, start_ns)
 
 
+def test_ranks_of_one_job_are_compared_even_when_one_ends_first(tables: Make, at_line: At) -> None:
+    made = rows(cut("longer", 10), cut("extra", 70, process=1))
+    processes = tuple(Process(n, n, 60 * n * MS, (60 * n + 50) * MS, facts={"world_size": 2}) for n in (0, 1))
+    found = findings(tables(processes=processes, places={1: at_line(32)}, hlo=hlo, **made))
+    assert found["rank_divergence"].site is not None and found["rank_divergence"].site.line == 27
+
+
 def test_an_optimizer_left_behind(tables: Make, at_line: At) -> None:
     stale = [{"step": 3, "time_ns": 35 * MS, "optimizer": "AdamW", "parameters": 4, "site": 2}]
     found = findings(tables(places={1: at_line(32), 2: at_line(16)}, stale=stale, **rows(cut("base", 10))))
