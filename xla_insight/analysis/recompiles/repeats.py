@@ -24,7 +24,7 @@ from xla_insight.graph.input_shapes import input_shapes
 from xla_insight.graph.model import Shape
 from xla_insight.graph.parts import Parts, differing, parts_of, same_opcodes
 
-ENOUGH = 32
+ENOUGH = 24
 """Graphs of one family that are compared in full before any is not."""
 GROWTH = 1.5
 """Of graphs that can only be taken for the same, one is compared each time so many times as many were alike."""
