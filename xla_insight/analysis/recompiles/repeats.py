@@ -34,7 +34,7 @@ MAX_POSITIONS = 2_000
 """Instructions in which a repeated value may show; where more differ, the graph is compared in full."""
 _INPUTS = "input_shape"
 _VALUES = frozenset({"baked_value", "python_shape", "data_dependent_shape"})
-_ALIKE = frozenset({"control_flow", "graph_growth", "live_outputs", "unknown", "special_scalar", "shared_scalar"})
+_ALIKE = frozenset({"control_flow", "live_outputs", "unknown", "special_scalar", "shared_scalar"})
 Shapes = tuple[Shape, ...]
 
 
@@ -78,12 +78,13 @@ class Repeats:
 
     def compared(self, compile_: Compile, explanation: Explanation, against: str) -> None:
         """A graph was compared in full with ``against``."""
-        family, cause = self._families[compile_.family], _what_repeats(explanation)
-        before = self._look(against)
-        now = self._look(compile_.graph) if compile_.graph else None
+        cause = _what_repeats(explanation)
+        before = None if cause is None else self._look(against)
+        now = None if before is None or compile_.graph is None else self._look(compile_.graph)
         if cause is None or before is None or now is None:
-            del self._families[compile_.family]
+            self._families.pop(compile_.family, None)
             return
+        family = self._families[compile_.family]
         known = family.causes.setdefault(cause, _Known(explanation))
         if cause != family.last and cause[0] in _ALIKE:
             known.alike = 0  # one branch in a row tells more than one now and then
