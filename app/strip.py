@@ -209,6 +209,8 @@ def _selection(trigger: Any, before: Address, dragged: Any, typed: str | None) -
         return replace(before, steps=None, time=None)
     if trigger == Strip.RANGE:
         steps = parse_steps(typed)
+        if steps == before.steps:  # the field was filled from the address: a stretch of time stays as it is
+            return before
         return replace(before, steps=steps, time=None) if steps or not typed else before
     return selection_by_drag(before, dragged) if trigger == Strip.DRAGGED else before
 

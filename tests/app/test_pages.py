@@ -173,6 +173,11 @@ def test_ways_to_select_steps(trigger: str, dragged: Any, typed: Any, steps: Any
     assert strip._selection(trigger, Address(steps=(1, 2)), dragged, typed) == Address(steps=steps)
 
 
+def test_a_field_filled_from_the_address_keeps_the_stretch_of_time() -> None:
+    for address, typed in ((Address(steps=(7, 9), time=(10, 20)), "7-9"), (Address(time=(10, 20)), "")):
+        assert strip._selection(Strip.RANGE, address, None, typed) == address
+
+
 def test_scope_of_an_address(tmp_path: Path) -> None:
     library = Library(tmp_path)
     assert resolve(library, Address()) == Scope()

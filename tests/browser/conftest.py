@@ -52,6 +52,10 @@ class Browser:
         """Wait until the page shows a text."""
         self.until(lambda: text in self.text(), repr(text))
 
+    def settles(self) -> None:
+        """Wait until nothing that the page asked for is on its way any more, what follows from answers included."""
+        self.until(lambda: not self.script("return window.store.getState().isLoading"), "the end of all requests")
+
     def find(self, selector: str) -> WebElement:
         """Wait for an element."""
         found: WebElement = self.until(lambda: self.driver.find_element(By.CSS_SELECTOR, selector), selector)
