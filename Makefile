@@ -44,7 +44,7 @@ image: $(INSTALLED)
 
 # The unit tests run once: where users read runs, in an environment without torch (tests/contract/test_wheel.py).
 test: lint browser tensorflow
-	$(BIN)/pytest -q --ignore=tests/unit
+	$(BIN)/pytest -q -n 2 --dist loadgroup --durations=40 --ignore=tests/unit
 
 clean:
 	rm -rf .venv .venv-tensorflow build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

@@ -225,3 +225,24 @@ def test_a_trainer_learns_the_same_with_fewer_shapes(tmp_path: Path) -> None:
     assert len(plain["shapes"]) > 2
     assert padded["shapes"] == [[4, 24]]
     assert padded["compiles"] < plain["compiles"]
+
+
+class Masked:
+    """A collator whose chance masked no token."""
+
+    def __call__(self, texts: list[list[int]]) -> dict[str, Any]:
+        ids = torch.tensor(texts)
+        return {"input_ids": ids, "labels": torch.full_like(ids, -100)}
+
+
+@pytest.mark.parametrize(
+    ("tokens", "labels"),
+    [([[2, 7, 9], [5, 6, 7]], [[-100, 7, -100], [-100] * 3]), ([[2, 3, 2]], [[-100] * 3])],
+)
+def test_a_batch_without_a_masked_token_still_teaches_one(tokens: list[list[int]], labels: list[list[int]]) -> None:
+    from xla_insight.runner.batches import SomethingToLearn
+
+    tokenizer = Tokenizer()
+    tokenizer.all_special_ids = [2, 3]  # type: ignore[attr-defined]
+    batch = SomethingToLearn(Masked(), tokenizer)(tokens)
+    assert (batch["input_ids"].tolist(), batch["labels"].tolist()) == (tokens, labels)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -33,6 +34,8 @@ def result_lines(outcome: Outcome) -> list[str]:
         loss = result.get("loss")
         tail = "" if loss is None else f", last loss {numbers.significant(loss)}"
         lines.append(f"Trained {numbers.plural(result['steps'], 'step')}{tail}.")
+        if loss is not None and not math.isfinite(loss):
+            lines.append("The loss is not a number any more: the weights are of no use. Try a lower learning rate.")
     lines += [str(line) for line in result.get("lines", ())]
     return lines
 

@@ -18,7 +18,12 @@ _INSTALL_FOLDERS = ("/site-packages/", "/dist-packages/")
 
 
 def significant(value: float, digits: int = 3) -> str:
-    """``value`` with at most ``digits`` significant digits, without trailing zeros, never in exponent form."""
+    """``value`` with at most ``digits`` significant digits, without trailing zeros, never in exponent form.
+
+    What is no number is ``NaN``, what is beyond all numbers ``inf`` or ``-inf``.
+    """
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else f"{value:.0f}"
     if value == 0:
         return "0"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))

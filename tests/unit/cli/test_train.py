@@ -201,3 +201,11 @@ def test_an_interrupted_training_says_so() -> None:
     assert train_summary.result_lines(outcome) == [
         "Interrupted: what was recorded until then is above.", "Trained 1 step.", "Model: x",
     ]  # fmt: skip
+
+
+def test_a_loss_that_is_no_number_is_said() -> None:
+    outcome = train.Outcome("", Kernels(), "runs/a", 0, {"steps": 2, "loss": float("nan")})
+    assert train_summary.result_lines(outcome) == [
+        "Trained 2 steps, last loss NaN.",
+        "The loss is not a number any more: the weights are of no use. Try a lower learning rate.",
+    ]

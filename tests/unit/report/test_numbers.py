@@ -65,6 +65,10 @@ def test_three_significant_digits_are_within_half_a_percent(value: float) -> Non
     assert float(text) == pytest.approx(value, rel=0.0051)
 
 
+def test_what_is_no_number_is_said() -> None:
+    assert [numbers.significant(float(word)) for word in ("nan", "inf", "-inf")] == ["NaN", "inf", "-inf"]
+
+
 def test_paths_are_shortened_in_the_middle() -> None:
     deep = "/usr/lib/python3.11/site-packages/transformers/models/bert/modeling_bert.py"
     assert numbers.place(deep, 354) == "transformers/…/modeling_bert.py:354"
