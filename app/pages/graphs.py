@@ -19,7 +19,7 @@ from dash.exceptions import PreventUpdate
 from xla_insight.facts.report import Site
 from xla_insight.report import numbers
 
-from .. import parts, strip
+from .. import parts, strip, table
 from ..address import Address
 from ..causes import cause_of_graph, cause_word
 from ..data import Library
@@ -98,64 +98,30 @@ def layout(address: Address) -> html.Div:
 
 
 def _grid(address: Address) -> dag.AgGrid:
-    return dag.AgGrid(
-        id=Graphs.GRID,
-        columnDefs=[_definition(column, address.sort) for column in COLUMNS],
-        defaultColDef={
-            "sortable": True,
-            "filter": "agTextColumnFilter",
-            "resizable": True,
-            "suppressHeaderMenuButton": True,
-        },
+    return table.grid(
+        Graphs.GRID,
+        [_definition(column, address.sort) for column in COLUMNS],
+        "graphs.csv",
+        _GRID_MOST_PX,
+        selectable=True,
         filterModel=_filter_model(address.filter),
         getRowId="params.data.graph",
         selectedRows={"ids": [address.graph]} if address.graph else None,
-        dashGridOptions={
-            "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
-            "rowHeight": 36,
-            "headerHeight": 40,
-            "animateRows": False,
-            "domLayout": "normal",
-            "tooltipShowDelay": 300,
-            "enableCellTextSelection": True,
-            "ensureDomOrder": True,
-        },
-        csvExportParams={
-            "fileName": "graphs.csv",
-            "processCellCallback": {"function": "plainCell(params)"},
-            "processHeaderCallback": {"function": "plainHeader(params)"},
-        },
-        className="grid",
-        style={"height": f"{_GRID_MOST_PX}px"},
     )
-
-
-def _grid_height_px(rows: int) -> int:
-    """As high as its rows, within limits, so that neither half a screen is empty nor the page becomes endless."""
-    return min(_GRID_MOST_PX, max(_GRID_LEAST_PX, 58 + 36 * rows))
 
 
 def _definition(column: Column, sort: str | None) -> dict[str, Any]:
     """The column for ag-grid: sorted and filtered by value, shown as the text that goes with it."""
-    definition: dict[str, Any] = {
-        "field": column.field,
-        "headerName": column.word,
-        "headerTooltip": column.hint,
-        "width": column.width,
-        "valueFormatter": {"function": f"params.data.{column.field}_text"},
-        "cellClass": f"cell-{column.unit}",
-    }
-    if column.unit in _NUMERIC:
-        definition |= {"filter": "agNumberColumnFilter", "type": "rightAligned"}
-        definition["cellClass"] += " ag-right-aligned-cell"
+    more: dict[str, Any] = {}
     if column.unit in ("place", "hash"):
-        definition["tooltipField"] = column.field
+        more["tooltipField"] = column.field
     if column.field == "graph":
-        definition["pinned"] = "left"
+        more["pinned"] = "left"
     field, _, order = (sort or "compile_s:desc").partition(":")
     if field == column.field and order in ("asc", "desc"):
-        definition["sort"] = order
-    return definition
+        more["sort"] = order
+    numeric, look = column.unit in _NUMERIC, f"cell-{column.unit}"
+    return table.column(column.field, column.word, column.width, column.hint, numeric=numeric, look=look, **more)
 
 
 def _filter_model(text: str | None) -> dict[str, Any]:
@@ -169,10 +135,10 @@ def _filter_model(text: str | None) -> dict[str, Any]:
 
 def rows_of(selected: Shown) -> list[dict[str, Any]]:
     """The rows of the table: for each column its value and its text; only graphs of the selected steps."""
-    table = selected.view.graphs
+    graphs = selected.view.graphs
     if selected.steps:
-        table = table[table["graph"].isin(selected.view.graphs_within(selected.process, selected.steps))]
-    return [_row(record) for record in table.to_dict("records")]
+        graphs = graphs[graphs["graph"].isin(selected.view.graphs_within(selected.process, selected.steps))]
+    return [_row(record) for record in graphs.to_dict("records")]
 
 
 def _row(record: dict[Any, Any]) -> dict[str, Any]:
@@ -323,7 +289,7 @@ def _register_content(app: Dash, library: Library) -> None:
     def fill(scope: Any, steps: Any) -> tuple[Any, ...]:
         selected = shown(library, scope, steps)
         rows = rows_of(selected)
-        return head(selected), rows, {"height": f"{_grid_height_px(len(rows))}px"}
+        return head(selected), rows, table.height(table.height_for(len(rows), _GRID_LEAST_PX, _GRID_MOST_PX))
 
     @app.callback(
         Output(Graphs.DETAIL, "children"),

@@ -11,7 +11,7 @@ from dash import html
 from xla_insight.facts.devices import CollectiveFacts, DeviceFacts, ShardingFacts
 from xla_insight.report import numbers
 
-from .. import parts
+from .. import parts, table
 from ..ids import Ranks
 
 _COLLECTIVES = (
@@ -122,50 +122,15 @@ def _sharding(number: int, fact: ShardingFacts) -> dict[str, Any]:
 
 
 def _with_height(rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    return rows, {"height": f"{min(_MOST_PX, max(_LEAST_PX, 58 + 36 * len(rows)))}px"}
+    return rows, table.height(table.height_for(len(rows), _LEAST_PX, _MOST_PX))
 
 
 def _grid(name: str, columns: Sequence[tuple[str, str, int, str]], file: str, sort: str | None) -> dag.AgGrid:
-    return dag.AgGrid(
-        id=name,
-        columnDefs=[_definition(*column, sort) for column in columns],
-        defaultColDef={
-            "sortable": True,
-            "filter": "agTextColumnFilter",
-            "resizable": True,
-            "suppressHeaderMenuButton": True,
-        },
-        getRowId="params.data.id",
-        dashGridOptions={
-            "rowHeight": 36,
-            "headerHeight": 40,
-            "animateRows": False,
-            "tooltipShowDelay": 300,
-            "enableCellTextSelection": True,
-            "ensureDomOrder": True,
-        },
-        csvExportParams={
-            "fileName": file,
-            "processCellCallback": {"function": "plainCell(params)"},
-            "processHeaderCallback": {"function": "plainHeader(params)"},
-        },
-        className="grid",
-        style={"height": f"{_LEAST_PX}px"},
-    )
+    definitions = table.sorted_by([_definition(*column) for column in columns], sort)
+    return table.grid(name, definitions, file, _LEAST_PX)
 
 
-def _definition(field: str, word: str, width: int, hint: str, sort: str | None) -> dict[str, Any]:
-    definition: dict[str, Any] = {
-        "field": field,
-        "headerName": word,
-        "headerTooltip": hint,
-        "width": width,
-        "valueFormatter": {"function": f"params.data.{field}_text"},
-    } | ({"sort": "desc"} if field == sort else {})
+def _definition(field: str, word: str, width: int, hint: str) -> dict[str, Any]:
     if field in _TEXTS:
-        return definition | {"tooltipField": field, "cellClass": "cell-place"}
-    return definition | {
-        "filter": "agNumberColumnFilter",
-        "type": "rightAligned",
-        "cellClass": "ag-right-aligned-cell",
-    }
+        return table.column(field, word, width, hint, numeric=False, look="cell-place", tooltipField=field)
+    return table.column(field, word, width, hint, numeric=True)

@@ -16,7 +16,7 @@ from dash.exceptions import PreventUpdate
 from xla_insight.facts.report import Member, Recompile, Report
 from xla_insight.report import numbers
 
-from .. import parts, strip
+from .. import parts, strip, table
 from ..address import Address
 from ..causes import Chosen, avoidable, cause_word, choose, named_entries, place_of
 from ..data import Library
@@ -27,8 +27,7 @@ from ..scope import Shown, shown
 from . import recompilations_detail as detail
 from .page import Page
 
-_ROW_PX, _HEAD_PX = 36, 58
-_GRID_MOST_PX = 420
+_GRID_LEAST_PX, _GRID_MOST_PX = 130, 420
 _PLACE = 22
 CAUSE_COLUMNS = (
     ("cause", "cause", 156, "text", "Why the graph differs from its nearest earlier relative"),
@@ -73,43 +72,15 @@ def layout(_address: Address) -> html.Div:
 
 
 def _grid(name: str, columns: tuple[tuple[str, str, int, str, str], ...], file: str, sort: str | None) -> dag.AgGrid:
-    return dag.AgGrid(
-        id=name,
-        columnDefs=[_definition(column, sort) for column in columns],
-        defaultColDef={
-            "sortable": True, "filter": "agTextColumnFilter", "resizable": True, "suppressHeaderMenuButton": True,
-        },
-        getRowId="params.data.id",
-        dashGridOptions={
-            "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
-            "rowHeight": _ROW_PX, "headerHeight": 40, "animateRows": False, "tooltipShowDelay": 300,
-            "enableCellTextSelection": True, "ensureDomOrder": True,
-        },
-        csvExportParams={
-            "fileName": file,
-            "processCellCallback": {"function": "plainCell(params)"},
-            "processHeaderCallback": {"function": "plainHeader(params)"},
-        },
-        className="grid",
-        style={"height": "160px"},
-    )  # fmt: skip
+    definitions = table.sorted_by([_definition(*column) for column in columns], sort)
+    return table.grid(name, definitions, file, 160, selectable=True)
 
 
-def _definition(column: tuple[str, str, int, str, str], sort: str | None) -> dict[str, Any]:
-    field, word, width, kind, hint = column
-    definition: dict[str, Any] = {
-        "field": field, "headerName": word, "headerTooltip": hint, "width": width, "tooltipField": f"{field}_whole",
-        "valueFormatter": {"function": f"params.data.{field}_text"},
-        "cellClass": "cell-hash" if field in ("graph", "against", "place") else f"cell-{kind}",
-    }  # fmt: skip
-    if field in ("place", "against"):
-        definition |= {"flex": 1, "minWidth": width}
-    if kind == "number":
-        definition |= {"filter": "agNumberColumnFilter", "type": "rightAligned"}
-        definition["cellClass"] += " ag-right-aligned-cell"
-    if field == sort:
-        definition["sort"] = "desc"
-    return definition
+def _definition(field: str, word: str, width: int, kind: str, hint: str) -> dict[str, Any]:
+    look = "cell-hash" if field in ("graph", "against", "place") else f"cell-{kind}"
+    more: dict[str, Any] = {"flex": 1, "minWidth": width} if field in ("place", "against") else {}
+    numeric = kind == "number"
+    return table.column(field, word, width, hint, numeric=numeric, look=look, tooltipField=f"{field}_whole", **more)
 
 
 def cause_rows(selected: Shown) -> list[dict[str, Any]]:
@@ -260,7 +231,7 @@ def _register_tables(app: Dash, library: Library) -> None:
 
 
 def _height(rows: list[Any]) -> dict[str, str]:
-    return {"height": f"{min(_GRID_MOST_PX, _HEAD_PX + _ROW_PX * max(2, len(rows)))}px"}
+    return table.height(table.height_for(len(rows), _GRID_LEAST_PX, _GRID_MOST_PX))
 
 
 def _register_detail(app: Dash, library: Library, explanations: Explanations) -> None:

@@ -10,7 +10,7 @@ from xla_insight.analysis.shapes import Problem
 from xla_insight.analysis.shapes.tables import shape_rows
 from xla_insight.report import numbers
 
-from .. import parts
+from .. import parts, table
 from ..ids import Shapes
 
 _COLUMNS = (
@@ -30,52 +30,20 @@ _LEAST_PX, _MOST_PX = 200, 560
 
 def grid() -> dag.AgGrid:
     """The table, without rows yet."""
-    return dag.AgGrid(
-        id=Shapes.GRID,
-        columnDefs=[_definition(*column) for column in _COLUMNS],
-        defaultColDef={
-            "sortable": True,
-            "filter": "agTextColumnFilter",
-            "resizable": True,
-            "suppressHeaderMenuButton": True,
-        },
-        getRowId="params.data.shape",
-        dashGridOptions={
-            "rowHeight": 36,
-            "headerHeight": 40,
-            "animateRows": False,
-            "tooltipShowDelay": 300,
-            "enableCellTextSelection": True,
-            "ensureDomOrder": True,
-        },
-        csvExportParams={
-            "fileName": "shapes.csv",
-            "processCellCallback": {"function": "plainCell(params)"},
-            "processHeaderCallback": {"function": "plainHeader(params)"},
-        },
-        className="grid",
-        style={"height": f"{_MOST_PX}px"},
-    )
+    columns = table.sorted_by([_definition(*column) for column in _COLUMNS], "batches")
+    return table.grid(Shapes.GRID, columns, "shapes.csv", _MOST_PX, getRowId="params.data.shape")
 
 
 def rows_of(problem: Problem | None) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """The rows, and how high the table is for them."""
     rows = [] if problem is None else [_row(row) for row in shape_rows(problem)]
-    return rows, {"height": f"{min(_MOST_PX, max(_LEAST_PX, 58 + 36 * len(rows)))}px"}
+    return rows, table.height(table.height_for(len(rows), _LEAST_PX, _MOST_PX))
 
 
 def _definition(field: str, word: str, width: int, hint: str) -> dict[str, Any]:
-    definition: dict[str, Any] = {
-        "field": field,
-        "headerName": word,
-        "headerTooltip": hint,
-        "width": width,
-        "valueFormatter": {"function": f"params.data.{field}_text"},
-    }
     if field in _TEXTS:
-        return definition | {"tooltipField": field, "cellClass": "cell-place"}
-    numeric = {"filter": "agNumberColumnFilter", "type": "rightAligned", "cellClass": "ag-right-aligned-cell"}
-    return definition | numeric | ({"sort": "desc"} if field == "batches" else {})
+        return table.column(field, word, width, hint, numeric=False, look="cell-place", tooltipField=field)
+    return table.column(field, word, width, hint, numeric=True)
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:

@@ -140,3 +140,10 @@ def browser(driver: webdriver.Chrome) -> Iterator[Browser]:
     driver.execute_script("try { localStorage.clear(); } catch (refused) {}")
     driver.get("about:blank")
     page.errors()
+
+
+@pytest.fixture
+def page(browser: Browser, url: str) -> Browser:
+    """The browser, pointed at the dashboard of the module's fixture ``url``."""
+    browser.url = url
+    return browser

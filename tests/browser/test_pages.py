@@ -47,13 +47,6 @@ def url(folder: Path) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def page(browser: Browser, url: str) -> Browser:
-    """The browser, pointed at the dashboard."""
-    browser.url = url
-    return browser
-
-
 def drag(page: Browser, start: float, end: float) -> None:
     """Drag over the strip from one share of its width to another."""
     area = page.find(".steps-figure .nsewdrag")

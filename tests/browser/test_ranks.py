@@ -24,13 +24,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def page(browser: Browser, url: str) -> Browser:
-    """The browser, pointed at the dashboard."""
-    browser.url = url
-    return browser
-
-
 def test_ranks_that_part(page: Browser) -> None:
     page.open("/ranks?run=parted")
     page.shows("run different graphs from sync 12")

@@ -24,13 +24,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def page(browser: Browser, url: str) -> Browser:
-    """The browser, pointed at the dashboard."""
-    browser.url = url
-    return browser
-
-
 def row_count(page: Browser) -> int:
     return len(page.driver.find_elements(By.CSS_SELECTOR, ".listing .row"))
 

@@ -21,26 +21,24 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-def test_what_is_tried_answers_and_stays(browser: Browser, url: str) -> None:
-    browser.url = url
-    browser.open("/shapes?run=run")
-    browser.shows("changes from batch to batch")
-    browser.shows("BucketCollator(")
-    browser.find("#shapes-own").send_keys("80, 96", Keys.TAB)
-    browser.shows("your buckets")
-    browser.until(lambda: "80%2C+96" in browser.address(), "the sizes in the address")
-    browser.find("#shapes-horizon").send_keys("5000", Keys.TAB)
-    browser.shows("5\u2009140 steps")
-    browser.open(browser.address())
-    browser.shows("your buckets")
-    browser.shows("5\u2009140 steps")
-    assert browser.errors() == []
+def test_what_is_tried_answers_and_stays(page: Browser) -> None:
+    page.open("/shapes?run=run")
+    page.shows("changes from batch to batch")
+    page.shows("BucketCollator(")
+    page.find("#shapes-own").send_keys("80, 96", Keys.TAB)
+    page.shows("your buckets")
+    page.until(lambda: "80%2C+96" in page.address(), "the sizes in the address")
+    page.find("#shapes-horizon").send_keys("5000", Keys.TAB)
+    page.shows("5\u2009140 steps")
+    page.open(page.address())
+    page.shows("your buckets")
+    page.shows("5\u2009140 steps")
+    assert page.errors() == []
 
 
-def test_hostile_names_stay_text(browser: Browser, url: str) -> None:
-    browser.url = url
-    browser.open("/shapes?run=hostile")
-    browser.shows("All plans")
-    browser.until(lambda: browser.script("return document.querySelectorAll('.plans tr').length") > 3, "plans")
-    assert browser.script("return window.hacked === undefined")
-    assert browser.errors() == []
+def test_hostile_names_stay_text(page: Browser) -> None:
+    page.open("/shapes?run=hostile")
+    page.shows("All plans")
+    page.until(lambda: page.script("return document.querySelectorAll('.plans tr').length") > 3, "plans")
+    assert page.script("return window.hacked === undefined")
+    assert page.errors() == []

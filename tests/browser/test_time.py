@@ -27,13 +27,6 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def page(browser: Browser, url: str) -> Browser:
-    """The browser, pointed at the dashboard."""
-    browser.url = url
-    return browser
-
-
 def width_ns(page: Browser) -> float:
     """The length of the stretch that the timeline shows; 0 while it is not drawn."""
     code = f"const plot = {FIGURE}; const axis = plot && plot._fullLayout && plot._fullLayout.xaxis;"
