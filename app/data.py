@@ -19,7 +19,7 @@ import pandas as pd
 
 from xla_insight.analysis import analyze, graph_table, load_tables, step_table
 from xla_insight.analysis.idle_causes import Opener, openers, worst_gaps
-from xla_insight.analysis.periods import warm_up_and_steady
+from xla_insight.analysis.periods import epochs, warm_up_and_steady
 from xla_insight.analysis.shapes import Problem, shape_problem
 from xla_insight.analysis.tables import RunTables
 from xla_insight.analysis.timeline import Timeline
@@ -85,6 +85,11 @@ class Timelines:
         """Warm-up and steady state of a process."""
         found = next(entry for entry in self.tables.processes if entry.index == process)
         return warm_up_and_steady(self.tables, found)
+
+    def epochs(self, process: int) -> tuple[Period, ...]:
+        """The passes of a process over the data; none where their ends were not seen."""
+        found = next(entry for entry in self.tables.processes if entry.index == process)
+        return epochs(self.tables, found)
 
     def openers(self, process: int) -> tuple[Opener, ...]:
         """What leaves the device of a process idle, most first."""

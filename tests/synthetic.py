@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from tests.unit.graph.modules import graph, read
 from tests.xspaces import Made, make_session
-from xla_insight.facts.events import CacheOutcome, Event, Kind, StepSource, Trigger
+from xla_insight.facts.events import CacheOutcome, EpochSource, Event, Kind, StepSource, Trigger
 from xla_insight.store.folder import enter_run, make_process_folder, replace_json
 from xla_insight.store.parts import write_part
 from xla_insight.store.schema import EVENT_SCHEMA, OPEN_FILE, PROCESS_FILE, part_name, to_batch
@@ -58,6 +58,8 @@ class Plan:
     fallback: str | None = None
     """A counter of CPU fallbacks that rises by one a step (``aten::nonzero``)."""
     save_every: int = 0
+    epoch_steps: int = 0
+    """Steps of a pass over the data; 0: no end of a pass was seen."""
     ranks: int = 1
     diverges_at: int | None = None
     """From this step on, the last rank cuts a graph of its own."""
@@ -205,6 +207,8 @@ class _Script:
         self.now = max(self.now, begin + self.plan.step_ms * MS)
         if self.plan.source is not None:
             yield Event(self.now, None, Kind.STEP, thread=0, name=self.plan.source, value=float(step))
+        if self.plan.epoch_steps and step % self.plan.epoch_steps == self.plan.epoch_steps - 1:
+            yield Event(self.now, None, Kind.MARK, thread=0, name="epoch", detail=EpochSource.LOADER)
         self.now += 1
 
     def finish(self) -> list[Event]:

@@ -34,6 +34,7 @@ from .timeline import gap_href
 
 _CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
 _LISTED = 10
+_LISTED_EPOCHS = 50
 _OPENER_WORDS = {"read": "value read", "sync": "sync", None: "not blocked"}
 _NOT_BLOCKED = "The host was at work when the device ran out of it: the device was faster."
 
@@ -142,12 +143,13 @@ def legend(selected: Shown, scheme: Scheme) -> html.Div:
 
 
 def tables(selected: Shown, address: Address) -> list[Any]:
-    """Warm-up against steady state, who leaves the device idle, the worst steps and gaps, and all ranks."""
+    """Warm-up against steady state, who leaves the device idle, the worst steps and gaps, all epochs, and all ranks."""
     time, process = selected.view.timelines, selected.process
     first = [_periods(*time.periods(process)), _openers(time.openers(process))]
     second = [_worst_steps(selected.rows, address), _worst_gaps(time.worst_gaps(process, _LISTED), address)]
     pairs = [html.Div(pair, className="pair") for pair in (first, second)]
-    return [*pairs, sections(time.measured(process)), _ranks(selected.view.report.time.ranks)]
+    whole = [_epochs(time.epochs(process), address), _ranks(selected.view.report.time.ranks)]
+    return [*pairs, sections(time.measured(process)), *whole]
 
 
 def _periods(warm_up: Period | None, steady: Period | None) -> html.Section | None:
@@ -240,6 +242,32 @@ def _worst_gaps(gaps: Sequence[IdleGap], address: Address) -> html.Section | Non
         return None
     items = [html.Li(dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address))) for gap in gaps]
     return parts.section("Longest gaps", html.Ol(items, className="gaps"))
+
+
+def _epochs(epochs: Sequence[Period], address: Address) -> html.Section | None:
+    if len(epochs) < 2:
+        return None
+    rows = []
+    for number, period in list(enumerate(epochs))[:_LISTED_EPOCHS]:
+        target = replace(address.for_other_page(), steps=(period.first_step, period.last_step))
+        idle = period.device_idle_by_host_state
+        most = max(idle, key=lambda state: idle[state], default=None)
+        share = None if most is None else numbers.share(idle[most], period.wall_s, inferred=True)
+        rows.append(
+            [
+                dcc.Link(f"epoch {numbers.count(number)}", href=f"{Route.TIMELINE}{target.search}"),
+                _steps_word(period),
+                numbers.duration(period.wall_s),
+                numbers.duration(period.wall_s / period.steps),
+                numbers.share(period.device_busy_s, period.wall_s, inferred=True),
+                numbers.NOT_MEASURED if most is None else f"{HOST_WORDS[HostState(most)]} {share}",
+                numbers.percent(period.overlap_pct, inferred=True),
+            ]
+        )
+    left = len(epochs) - len(rows)
+    more = html.P(f"{numbers.plural(left, 'more epoch')} in the JSON report.", className="quiet") if left else None
+    columns = ("", "steps", "time", "a step", "device busy", "idle, mostly", "overlap")
+    return parts.section("Epochs", table(columns, rows), more)
 
 
 def _ranks(ranks: Sequence[Period]) -> html.Section | None:

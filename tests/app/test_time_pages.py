@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from xla_insight_app.address import Address
@@ -172,3 +173,12 @@ def test_the_idle_page_shows_what_device_windows_measured(library: Library) -> N
 def test_names_of_operations_from_elsewhere_are_text(library: Library) -> None:
     hostile = idle.tables(Shown(library.view("hostile"), 0), Address(run="hostile"))
     assert "Measured device time" in text_of(hostile)
+
+
+def test_epochs_are_compared_where_there_are_several(tmp_path: Path) -> None:
+    build_run(tmp_path / "several", steps=130, epoch_steps=2)
+    build_run(tmp_path / "one", steps=6, epoch_steps=6)
+    library = Library(tmp_path)
+    text = text_of(idle.tables(Shown(library.view("several"), 0), Address(run="several")))
+    assert "Epochs" in text and "epoch 49" in text and "epoch 50" not in text and "15 more epochs" in text
+    assert "Epochs" not in text_of(idle.tables(Shown(library.view("one"), 0), Address(run="one")))

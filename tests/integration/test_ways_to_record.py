@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from xla_insight.analysis import analyze
 from xla_insight.store.reader import Run, open_run
 
 from .conftest import Recorded
@@ -47,6 +48,21 @@ def test_three_ways_one_log(tmp_path: Path, trainer: Recorded) -> None:
     assert found["profile"] == found["run"]
     # The callback begins when training does: the model is on the device already, everything after is the same.
     assert found["callback"] == found["run"]
+
+
+def test_a_trainer_says_where_its_epochs_end(trainer: Recorded) -> None:
+    time = analyze(trainer.path).time
+    assert [(period.first_step, period.last_step) for period in time.epochs] == [(0, 3), (4, 7)]
+    assert time.steady is not None and time.warm_up is not None
+    whole = time.steady.wall_s + time.warm_up.wall_s
+    assert sum(period.wall_s for period in time.epochs) == pytest.approx(whole)
+
+
+def test_a_pass_over_a_loader_is_an_epoch_and_an_evaluation_is_none(tmp_path: Path) -> None:
+    done = script("epochs.py", EPOCHS_OUT=str(tmp_path / "run"))
+    assert done.code == 0, done.err
+    epochs = analyze(tmp_path / "run").time.epochs
+    assert [(period.first_step, period.last_step) for period in epochs] == [(0, 2), (3, 5)]
 
 
 def test_transformers_reads_the_mask_every_step(trainer: Recorded) -> None:

@@ -1,19 +1,22 @@
-"""Parts of a run that must not be averaged together: warm-up, the steady state after it, and each rank.
+"""Parts of a run that are looked at apart: warm-up, the steady state after it, each epoch, and each rank.
 
-Owns where warm-up ends. Leaves the account itself to ``time_account``.
+Owns where warm-up and epochs end. Leaves the account itself to ``time_account``.
 """
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.accounting import STATES, Account
 from xla_insight.analysis.idle_causes import WORDS
-from xla_insight.analysis.intervals import Mask
 from xla_insight.analysis.tables import Process, RunTables, integers
 from xla_insight.analysis.time_account import overlap_pct, process_account
 from xla_insight.facts import numbers
+from xla_insight.facts.events import EpochSource
 from xla_insight.facts.report import HostState, Period
 
 BUSY_SHARE = 0.9
@@ -24,12 +27,27 @@ SHORTEST_WARM_UP = 3
 
 def warm_up_and_steady(tables: RunTables, process: Process) -> tuple[Period | None, Period | None]:
     """The first steps of a process that compile, and all after them. None where there is no such step."""
-    steps = tables.of("steps", process.index)
-    if steps.empty:
+    if tables.of("steps", process.index).empty:
         return None, None
     first = warm_up_steps(tables, process.index)
-    rows = np.arange(len(steps))
-    return _period("warm_up", tables, process, rows < first), _period("steady", tables, process, rows >= first)
+    warm_up, steady = _periods(tables, process, [("warm_up", slice(0, first)), ("steady", slice(first, None))])
+    return warm_up, steady
+
+
+def epochs(tables: RunTables, process: Process) -> tuple[Period, ...]:
+    """The steps of each pass over the data. A pass without a step (an evaluation) is none; empty without marks.
+
+    The last of them may be a pass that the end of the run cut short.
+    """
+    marks = tables.of("epochs", process.index)
+    best = next((source for source in EpochSource if (marks["source"] == source).any()), None)
+    if best is None:
+        return ()
+    ends = integers(tables.of("steps", process.index)["end_ns"])
+    cuts = np.searchsorted(ends, integers(marks["time_ns"][marks["source"] == best]), side="right")
+    bounds = np.unique(np.concatenate(([0], cuts, [len(ends)]))).tolist()
+    parts = [("epoch", slice(begin, end)) for begin, end in itertools.pairwise(bounds)]
+    return tuple(period for period in _periods(tables, process, parts) if period is not None)
 
 
 def warm_up_steps(tables: RunTables, process: int) -> int:
@@ -51,12 +69,9 @@ def warm_up_steps(tables: RunTables, process: int) -> int:
 
 def rank_periods(tables: RunTables) -> tuple[Period, ...]:
     """All steps of each process that has steps, by rank."""
-    found = []
+    found: list[Period] = []
     for process in tables.processes:
-        count = int((tables["steps"]["process"] == process.index).sum())
-        period = _period("rank", tables, process, np.ones(count, np.bool_))
-        if period is not None:
-            found.append(period)
+        found += [period for period in _periods(tables, process, [("rank", slice(None))]) if period is not None]
     return tuple(sorted(found, key=lambda period: (period.rank, period.process)))
 
 
@@ -76,11 +91,16 @@ def period_sentence(period: Period) -> str:
     )
 
 
-def _period(name: str, tables: RunTables, process: Process, chosen: Mask) -> Period | None:
-    if not chosen.any():
+def _periods(tables: RunTables, process: Process, parts: Sequence[tuple[str, slice]]) -> list[Period | None]:
+    """Periods by name and rows among the steps of a process; None where there is no row."""
+    steps = tables.of("steps", process.index)
+    account = process_account(tables, process.index).steps
+    return [_period(name, process, steps.iloc[rows], _total(account, rows)) for name, rows in parts]
+
+
+def _period(name: str, process: Process, steps: pd.DataFrame, total: Account) -> Period | None:
+    if steps.empty:
         return None
-    steps = tables.of("steps", process.index)[chosen]
-    total = _total(process_account(tables, process.index).steps, chosen)
     wall_ns = int(integers(steps["duration_ns"]).sum())
     return Period(
         name=name,
@@ -101,7 +121,7 @@ def _number(steps: pd.DataFrame, row: int) -> int:
     return int(steps["step"].iloc[row])
 
 
-def _total(result: Account, chosen: Mask) -> Account:
+def _total(result: Account, chosen: slice) -> Account:
     host = result.host[chosen].sum(axis=0, keepdims=True)
     if result.busy is None or result.idle is None:
         return Account(host, None, None)

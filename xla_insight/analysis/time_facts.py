@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xla_insight.analysis.idle_causes import worst_gaps
-from xla_insight.analysis.periods import rank_periods, seconds, warm_up_and_steady
+from xla_insight.analysis.periods import epochs, rank_periods, seconds, warm_up_and_steady
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.time_account import overlap_pct, process_account
 from xla_insight.analysis.windows import measured_time
@@ -34,6 +34,7 @@ def time_facts(tables: RunTables, process: Process | None) -> TimeFacts:
         warm_up=warm_up,
         steady=steady,
         ranks=rank_periods(tables),
+        epochs=epochs(tables, process),
         worst_gaps=worst_gaps(tables, process.index, LISTED_GAPS),
         measured=measured_time(tables, process),
     )

@@ -22,6 +22,8 @@ from xla_insight.analysis.intervals import Nanoseconds
 from xla_insight.analysis.step_table import build_step_table
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.time_account import process_segments
+from xla_insight.analysis.windows.operations import origins_of, program_graphs
+from xla_insight.analysis.windows.sessions import NO_WORK, device_sessions
 from xla_insight.facts import numbers
 
 _FLOW_STRIDE = 1 << 40
@@ -104,6 +106,8 @@ def _all_tracks(tables: RunTables, process: Process) -> Iterator[TraceTrack]:
     yield TraceTrack("cuts and value reads", _own_spans(tables, process.index, executions, flows))
     yield TraceTrack("device, by graph", _device(tables, process.index, executions, flows))
     yield TraceTrack("device idle, by cause", _idle(tables, process.index))
+    for number, lane in enumerate(_lanes(_device_operations(tables, process.index))):
+        yield TraceTrack(f"device operations{f' ({number + 1})' if number else ''}, measured", lane)
     for kind, word in (("compile", "compiles"), ("transfer", "transfers"), ("input_wait", "input waits")):
         for number, lane in enumerate(_lanes(_of_kind(tables, process.index, kind))):
             yield TraceTrack(word if not number else f"{word} ({number + 1})", lane)
@@ -192,6 +196,24 @@ def _device(tables: RunTables, process: int, executions: pd.DataFrame, flows: Se
     }
     names = [f"graph {numbers.short_hash(graph)}" for graph in graphs]
     return Slices(names, begins, np.maximum(begins, ends), arguments, (), flows)
+
+
+def _device_operations(tables: RunTables, process: int) -> Slices:
+    """Each operation that a device window saw, with its graph and the line of code that it comes from."""
+    sessions = device_sessions(tables, process)
+    work = pd.concat([NO_WORK, *(session.work for session in sessions)], ignore_index=True)
+    work = work.sort_values(["time_ns", "duration_ns"], ascending=[True, False], kind="stable")
+    graphs, origin_of = program_graphs(tables, process, work), origins_of(sessions)
+    origins = [origin_of(int(program), name) for program, name in zip(work["program"], work["operation"], strict=True)]
+    frames = [origin.frame for origin in origins]
+    arguments: dict[str, Sequence[Any]] = {
+        "graph": [graphs.get(int(program)) for program in work["program"]],
+        "framework_operation": [origin.framework_operation or None for origin in origins],
+        "site": [f"{frame.file}:{frame.line} in {frame.function}" if frame else None for frame in frames],
+        "self_ns": work["self_ns"].tolist(),
+    }
+    starts = _ns(work, "time_ns")
+    return Slices([str(name) for name in work["operation"]], starts, starts + _ns(work, "duration_ns"), arguments)
 
 
 def _idle(tables: RunTables, process: int) -> Slices:

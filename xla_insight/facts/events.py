@@ -73,7 +73,8 @@ class Kind(StrEnum):
     CLOCK = "clock"
     """An anchor between the clocks. time: monotonic ns; dims: [wall clock ns since the epoch]."""
     MARK = "mark"
-    """name: `start`, `end`, `exception` (detail: type and message of what ended the training)."""
+    """name: `start`, `end`, `exception` (detail: type and message of what ended the training), `epoch` (the END of a
+    pass over the data; detail: `EpochSource`)."""
     LOADER_ERROR = "loader_error"
     """An exception in a loader thread that ends training early. name: exception type; detail: message; site."""
     FAULT = "fault"
@@ -120,6 +121,14 @@ class StepSource(StrEnum):
     LOADER = "loader"
     SYNC_SITE = "sync_site"
     """Inferred when reading: the most frequent user sync site."""
+
+
+class EpochSource(StrEnum):
+    """Who marked the end of a pass over the data. The reading side picks the first of this order that a run has."""
+
+    CALLBACK = "callback"
+    LOADER = "loader"
+    """A loader had no more batches for the training loop."""
 
 
 FACT_COUNTERS = ("compiles", "executions", "cache_hits", "persistent_hits", "persistent_misses", "persistent_failures")

@@ -146,7 +146,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Where the time of some steps of one process went, in seconds. ``name``: `warm_up`, `steady` or `rank`."""
+    """Where the time of some steps of one process went, in seconds.
+
+    ``name``: `warm_up`, `steady`, `epoch` or `rank`.
+    """
 
     name: str
     rank: int
@@ -274,6 +277,8 @@ class TimeFacts:
     """All steps after them; None when there is none."""
     ranks: tuple[Period, ...] = ()
     """All steps of each process."""
+    epochs: tuple[Period, ...] = ()
+    """The steps of each pass over the data, in order; none where no end of a pass was seen."""
     worst_gaps: tuple[IdleGap, ...] = ()
     """The longest stretches without device work, longest first."""
     measured: MeasuredTime | None = None

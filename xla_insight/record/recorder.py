@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from xla_insight.facts.events import Event, Kind, StepSource, Trigger
+from xla_insight.facts.events import EpochSource, Event, Kind, StepSource, Trigger
 from xla_insight.record.capture import GraphCapture, Ways
 from xla_insight.record.clock import Clock
 from xla_insight.record.counting import Counting
@@ -156,6 +156,10 @@ class Recorder:
         if source in (StepSource.PROF_STEP, StepSource.CALLBACK):
             self._step = number + 1
         self.windows.step_ended(source, number, self._counter(self._miss) or 0)
+
+    def mark_epoch(self, source: EpochSource) -> None:
+        """The end of a pass over the data, said by ``source``."""
+        self.span(Event(time.perf_counter_ns(), None, Kind.MARK, name="epoch", detail=source))
 
     def asked_cut(self, site: int) -> None:
         """A cut that the program asked for at ``site`` is over."""

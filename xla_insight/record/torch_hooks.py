@@ -12,9 +12,10 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
-from xla_insight.facts.events import Event, Kind
+from xla_insight.facts.events import EpochSource, Event, Kind
 from xla_insight.record.batches import Batches
 from xla_insight.record.parameters import ParameterWatch
 from xla_insight.record.patches import Patches
@@ -207,6 +208,7 @@ class TorchHooks:
                 self._made(iterator, batch)
                 return batch
             except StopIteration:
+                self.pass_ended(sys._getframe(1))
                 raise
             except Exception as error:
                 self.loader_failed(error)
@@ -216,6 +218,15 @@ class TorchHooks:
                     self.add_span(Kind.INPUT_WAIT, begin_ns, type(iterator).__name__.strip("_"), sys._getframe(1))
 
         return next_batch
+
+    def pass_ended(self, frame: FrameType) -> None:
+        """A loader has no more batches for the code of ``frame``.
+
+        Not said of accelerate's loaders: they fetch a batch ahead, so the last step of the pass is still to come.
+        """
+        fetches_ahead = str(frame.f_globals.get("__name__", "")).startswith("accelerate.")
+        if not fetches_ahead and not getattr(self._inside, "loader", False):
+            self.recorder.faults.guard(Kind.MARK)(self.recorder.mark_epoch)(EpochSource.LOADER)
 
     def _made(self, iterator: Any, batch: Any) -> None:
         try:

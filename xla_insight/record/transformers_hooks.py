@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xla_insight.facts.events import Kind, StepSource
+from xla_insight.facts.events import EpochSource, Kind, StepSource
 from xla_insight.record.patches import Patches
 from xla_insight.record.torch_hooks import TorchHooks
 
 
 class StepMarks:
-    """Turns the Trainer's callback events into step marks."""
+    """Turns the Trainer's callback events into marks of steps and epochs."""
 
     def __init__(self, hooks: TorchHooks) -> None:
         self._recorder = hooks.recorder
@@ -26,8 +26,9 @@ class StepMarks:
     def install(self, module: Any, patches: Patches) -> None:
         """``module`` is ``transformers.trainer_callback``."""
         patches.wrap(module.CallbackHandler, "on_step_end", lambda original: self._around(original, self._ended))
-        for name in ("on_step_begin", "on_epoch_end", "on_train_end"):
+        for name in ("on_step_begin", "on_train_end"):
             patches.wrap(module.CallbackHandler, name, lambda original: self._around(original, self._mark))
+        patches.wrap(module.CallbackHandler, "on_epoch_end", lambda original: self._around(original, self._epoch))
 
     def _around(self, original: Callable[..., Any], action: Callable[[], None]) -> Callable[..., Any]:
         guarded = self._recorder.faults.guard("step")(action)
@@ -46,6 +47,10 @@ class StepMarks:
         if self._done:
             self._done = False
             self._recorder.mark_step(StepSource.CALLBACK)
+
+    def _epoch(self) -> None:
+        self._mark()
+        self._recorder.mark_epoch(EpochSource.CALLBACK)
 
 
 def install_trainer(module: Any, hooks: TorchHooks, patches: Patches) -> None:

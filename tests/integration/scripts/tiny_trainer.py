@@ -22,7 +22,7 @@ class Rows(Dataset):
     def __init__(self) -> None:
         generator = torch.Generator().manual_seed(0)
         lengths = [9, 12, 9, 12]
-        self.rows = [torch.randint(5, 100, (lengths[i // 4 % 4],), generator=generator) for i in range(32)]
+        self.rows = [torch.randint(5, 100, (lengths[i // 4 % 4],), generator=generator) for i in range(16)]
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -56,6 +56,7 @@ COLUMNS = {
     "shardings": ["process", "parameter", "dims", "bytes", "sharding"],
     "saves": ["process", "time_ns", "duration_ns", "thread", "name"],
     "faults": ["process", "what", "count"],
+    "epochs": ["process", "time_ns", "source"],
     "losses": ["process", "what", "count", "why"],
     "windows": [
         "process",

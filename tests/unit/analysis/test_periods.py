@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from xla_insight.analysis.periods import rank_periods, warm_up_and_steady, warm_up_steps
+from xla_insight.analysis.periods import epochs, rank_periods, warm_up_and_steady, warm_up_steps
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.time_facts import time_facts
 
@@ -52,6 +52,23 @@ def test_both_parts_add_up_to_all_steps(tables: Make, stepped: Steps) -> None:
         assert period.device_busy_s is not None
         assert sum(period.host.values()) == pytest.approx(period.wall_s)
         assert sum(period.device_idle_by_host_state.values()) + period.device_busy_s == pytest.approx(period.wall_s)
+
+
+@pytest.mark.parametrize(
+    ("marks", "found"),
+    [
+        ([], []),
+        ([(30, "loader"), (35, "loader"), (60, "loader")], [(0, 2), (3, 5), (6, 6)]),
+        ([(30, "callback"), (20, "loader"), (69, "callback"), (70, "callback")], [(0, 2), (3, 5), (6, 6)]),
+        ([(5, "loader"), (70, "loader")], [(0, 6)]),
+    ],
+)
+def test_steps_belong_to_the_pass_in_which_they_end(
+    tables: Make, stepped: Steps, marks: list[tuple[int, str]], found: list[tuple[int, int]]
+) -> None:
+    rows = [{"time_ns": time * MS, "source": source} for time, source in marks]
+    made = tables(steps=stepped(7, 10 * MS), epochs=rows)
+    assert [(period.first_step, period.last_step) for period in epochs(made, made.processes[0])] == found
 
 
 def test_each_rank_has_its_own(tables: Make, stepped: Steps) -> None:

@@ -107,6 +107,17 @@ def test_slices_are_those_of_the_run(exported: tuple[Path, Path]) -> None:
     assert all(before[2] == after[1] for before, after in itertools.pairwise(host)), "no gap, no overlap"
 
 
+def test_operations_of_a_window_have_a_track_with_their_lines(tmp_path: Path) -> None:
+    run = build_run(tmp_path / "run", steps=20, window=(5, 6))
+    assert cli.main(["export", str(run), "--perfetto", str(tmp_path / "run.pftrace")]) == 0
+    trace = Read(tmp_path / "run.pftrace")
+    operations = trace.named("device operations, measured")
+    begin, end = trace.named("steps")[5][1], trace.named("steps")[6][2]
+    assert operations and all(begin <= start < end for _, start, _ in operations)
+    assert {"framework_operation", "self_ns"} <= trace.arguments
+    assert any(text.startswith("/") or ".py:" in text for text in trace.strings)
+
+
 def test_flows_lead_from_each_cut_to_its_execution(exported: tuple[Path, Path]) -> None:
     trace = Read(exported[1])
     out, into = dict(trace.flows["out"]), dict(trace.flows["in"])

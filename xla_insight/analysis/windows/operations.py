@@ -58,7 +58,7 @@ def _operations(tables: RunTables, process: int, rank: int) -> pd.DataFrame:
     sums = groups.agg(count=("self_ns", "size"), device_ns=("self_ns", "sum"))
     rows = sums.reset_index().sort_values("device_ns", ascending=False, kind="stable", ignore_index=True)
     graphs = program_graphs(tables, process, work)
-    origin_of = _origins(sessions)
+    origin_of = origins_of(sessions)
     origins = [origin_of(program, name) for program, name in zip(rows["program"], rows["operation"], strict=True)]
     frames = [origin.frame for origin in origins]
     table = pd.DataFrame(
@@ -112,7 +112,7 @@ def program_graphs(tables: RunTables, process: int, work: pd.DataFrame) -> dict[
     }
 
 
-def _origins(sessions: list[DeviceSession]) -> Callable[[int, str], Origin]:
+def origins_of(sessions: Sequence[DeviceSession]) -> Callable[[int, str], Origin]:
     """Looks up an operation of a program by name; programs are parsed when first asked for."""
     programs = {number: content for session in sessions for number, content in session.programs.items()}
     parsed: dict[int, dict[str, Origin]] = {}

@@ -197,6 +197,8 @@ class XlaHooks:
             if item is not None:
                 self._batch_given = True
                 self.recorder.faults.guard(Kind.INPUT)(self._inputs)(item, sys._getframe(1))
+            else:
+                self.hooks.pass_ended(sys._getframe(1))
             return item
 
         return next_item
