@@ -1,7 +1,8 @@
 """Finding `fallback`: operations that this backend does not compile run on the CPU and cut the graph.
 
 Owns which counters are fallbacks and which cuts they forced. Counters name the operations and not their lines, so the
-lines are those of cuts that no Python read explains; operations of a backward pass belong to the backward call.
+lines are those of cuts that no Python read explains; operations of a backward pass belong to the backward call. Where
+no cut tells, the graphs do that a size from such an operation made.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.findings.context import Context
+from xla_insight.analysis.recompiles.entries import absolute
 from xla_insight.analysis.tables import NOWHERE, Place, RunTables
 from xla_insight.facts import numbers
 from xla_insight.facts.events import Trigger
-from xla_insight.facts.report import Finding
+from xla_insight.facts.report import Finding, Site
 
 _PREFIX = "aten::"
 _READ_OPERATION = "aten::_local_scalar_dense"
@@ -52,7 +54,7 @@ def _cuts(tables: RunTables, trigger: Trigger) -> pd.DataFrame:
 
 def _finding(context: Context, operations: dict[str, int], cuts: pd.DataFrame) -> Finding:
     sites = _places(context.tables, cuts)
-    place = sites[0][0] if sites else NOWHERE
+    place = sites[0][0] if sites else _where_sizes_come_from(context, operations)
     cost_s = _waited_s(context.tables, cuts)
     total = sum(operations.values())
     return Finding(
@@ -70,6 +72,18 @@ def _finding(context: Context, operations: dict[str, int], cuts: pd.DataFrame) -
             "places": [{"file": p.site.file, "line": p.site.line, "cuts": n} for p, n in sites if p.site],
         },
     )
+
+
+def _where_sizes_come_from(context: Context, operations: dict[str, int]) -> Place:
+    """The line of an operation that cut nothing (its input was there already), known by the graphs its result made."""
+    plain = {name.removeprefix(_PREFIX).lstrip("_") for name in operations}
+    for item in context.explained:
+        explanation, frame = item.explanation, item.explanation.frame
+        if explanation.cause == "data_dependent_shape" and explanation.note in plain and frame is not None:
+            file = absolute(frame.file, item.compile.process, context.tables)
+            site = Site(file, frame.line, frame.function)
+            return Place(site, site)
+    return NOWHERE
 
 
 def _waited_s(tables: RunTables, cuts: pd.DataFrame) -> float | None:

@@ -104,8 +104,9 @@ def _piled_up(context: Context) -> Finding | None:
 
 
 def _repeats(uploads: pd.DataFrame) -> int:
-    """How often the most frequent upload happened."""
-    return max(Counter(zip(uploads["site"], uploads["name"].astype(str), strict=True)).values())
+    """How often the most frequent upload happened: of two tensors uploaded at one line each counts for itself."""
+    kinds = [uploads[name].astype(str) for name in ("name", "dtype", "dims") if name in uploads]
+    return max(Counter(zip(uploads["site"], *kinds, strict=True)).values())
 
 
 def _piled_finding(context: Context, place: Place, times: int) -> Finding:

@@ -23,6 +23,8 @@ from xla_insight.facts.report import Member, Recompile, Severity
 CRITICAL_SHARE = 0.3
 """Share of wall time from which repeated compiles are critical."""
 CRITICAL_COUNT = 3
+_HARMLESS_ONCE = frozenset({"shared_scalar", "special_scalar"})
+"""A value that a schedule happens to pass: the graphs before and after it are found in the cache."""
 _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 
@@ -122,7 +124,8 @@ def _severity(
 ) -> Severity:
     # Evicted graphs are few and used again: that they are compiled each time is the fault.
     bounded = explanation.cause != "evicted" and all(family.bounded_and_reused() for family in families)
-    if explanation.expected or bounded:
+    harmless = explanation.cause in _HARMLESS_ONCE and count == 1
+    if explanation.expected or bounded or harmless:
         return Severity.INFO
     if count >= CRITICAL_COUNT and wall_s and compile_s >= CRITICAL_SHARE * wall_s:
         return Severity.CRITICAL

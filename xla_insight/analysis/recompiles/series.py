@@ -18,6 +18,8 @@ from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.analysis.recompiles.history import FamilyKey
 from xla_insight.analysis.recompiles.library import GraphLibrary
 from xla_insight.analysis.tables import RunTables
+from xla_insight.graph.differences import DifferenceKind
+from xla_insight.graph.model import Frame
 from xla_insight.graph.nearest import Signature
 
 _GROWING = frozenset({
@@ -46,6 +48,7 @@ def in_hindsight(explained: Sequence[Explained], tables: RunTables, library: Gra
     for indexes in families.values():
         _growth(found, indexes, sequences, library)
         _sisters(found, indexes)
+        _rewired(found, indexes)
         _read_sizes(found, indexes)
         _modes(found, indexes, sequences)
     return tuple(found)
@@ -115,16 +118,33 @@ def _modes(found: list[Explained], indexes: list[int], sequences: dict[int, list
     """Variants that alternate in a pattern, or follow one another in a few blocks, and are used again."""
     graphs = {item.compile.graph for item in (found[i] for i in indexes) if item.compile.graph is not None}
     process = found[indexes[0]].compile.process
-    sequence = [graph for graph in sequences.get(process, ()) if graph in graphs]
+    executed = [graph for graph in sequences.get(process, ()) if graph in graphs]
+    starts = _starts(found, indexes, Counter(executed))
+    sequence = [starts.get(graph, graph) for graph in executed]
     if not _is_pattern(sequence):
         return
     used = Counter(sequence)
     for index in indexes:
         item = found[index]
+        graph = item.compile.graph or ""
         compared = item.against is not None and item.explanation.note != "leftover"
-        if compared and item.explanation.cause in _MODES and used[item.compile.graph or ""] >= 2:
+        if compared and item.explanation.cause in _MODES and used[starts.get(graph, graph)] >= 2:
             mode = replace(item.explanation, cause="mode_switch", expected=True)
             found[index] = replace(item, explanation=mode)
+
+
+def _starts(found: list[Explained], indexes: list[int], runs: Counter[str]) -> dict[str, str]:
+    """Graph that ran once, to create state -> the graph that has this state as input and stands for both."""
+    pairs = [
+        (item.against, item.compile.graph)
+        for item in (found[i] for i in indexes)
+        if item.explanation.cause == "warm_up" and item.against is not None and item.compile.graph is not None
+    ]
+    starts: dict[str, str] = {}
+    for first, then in reversed(pairs):
+        if runs[first] == 1 and first != then:
+            starts[first] = starts.get(then, then)
+    return starts
 
 
 def _is_pattern(sequence: Sequence[str]) -> bool:
@@ -186,6 +206,30 @@ def _sisters(found: list[Explained], indexes: list[int]) -> None:
                 model = next(sister for sister in sisters if sister.cause == cause)
                 changed = replace(explanation, cause=cause, group=model.group, note=model.note)
                 found[index] = replace(found[index], explanation=changed)
+
+
+def _rewired(found: list[Explained], indexes: list[int]) -> None:
+    """The same operations on other tensors show first where the optimizer uses the gradients; where other graphs of the
+    family branched is where this one did: another of several equal layers was left out.
+    """
+    branches: Counter[Frame] = Counter()
+    for index in indexes:
+        explanation = found[index].explanation
+        if explanation.cause == "control_flow" and explanation.frame is not None and not _in_optimizer(explanation):
+            branches[explanation.frame] += 1
+    for index in indexes:
+        explanation = found[index].explanation
+        if explanation.cause != "control_flow" or explanation.kind != DifferenceKind.OPERANDS or not branches:
+            continue
+        if _in_optimizer(explanation):
+            frame = branches.most_common(1)[0][0]
+            model = next(e for i in indexes if (e := found[i].explanation).frame == frame)
+            changed = replace(explanation, stack=model.stack, operation=model.operation, group=model.group)
+            found[index] = replace(found[index], explanation=replace(changed, before="", now="", inferred=True))
+
+
+def _in_optimizer(explanation: Explanation) -> bool:
+    return any("torch/optim/" in frame.file for frame in explanation.stack)
 
 
 # ---- sizes that follow a value ---------------------------------------------------------------------------------------

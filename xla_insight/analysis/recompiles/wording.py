@@ -195,6 +195,9 @@ def _warm_up(members: Sequence[Explained]) -> str:
         "accumulator": f"a value that began as a constant at {root_at(shown)} is an input now",
         "sharding": "the sharding of the outputs is known now",
     }.get(shown.note, f"state that the first pass created is an input now ({root_at(shown)})")
+    processes = len({m.compile.process for m in members})
+    if len(members) > processes:
+        return f"{numbers.plural(len(members), 'graph')} at {cut_at(members)}: {what}. Once for each part of the state."
     return f"Second graph at {cut_at(members)}: {what}. Once per run."
 
 

@@ -11,6 +11,10 @@ from xla_insight.graph.model import Frame, Graph
 from xla_insight.graph.roots import in_framework, site_of
 
 LEFTOVER_SHARE = 0.8
+FEW_OPERATIONS = 6
+"""What a scalar of state brings along at most."""
+_NO_WORK = frozenset({"prim__Constant", "aten__expand", "aten__view", "xla__device_data"})
+"""Operations that hold or shape a value."""
 _INITIAL = frozenset({"constant", "broadcast", "reshape", "convert", "iota", "parameter", "multiply", "add"})
 """What state that begins as zero leaves in the graph that creates it."""
 
@@ -136,11 +140,19 @@ def state_by_position(evidence: Evidence) -> Explanation | None:
         return None
     if any(_is_weight(p.metadata.stack) for p in difference.added_parameters):
         return None
-    if not (difference.contains_before or _only_initial_values_went(difference)):
+    if not (difference.contains_before or _only_initial_values_went(difference)) or _only_switches_on(difference):
         return None
     root = next((r for r in difference.roots if r.kind is DifferenceKind.PARAMETER_ADDED and r.stack), None)
     root = root or _first(difference, DifferenceKind.INSERTED)
     return of_difference("warm_up", root, evidence, expected=True, note="state")
+
+
+def _only_switches_on(difference: GraphDiff) -> bool:
+    """No input but scalars is new, and much more is computed: an argument that was 0 before, or a branch. A scalar of
+    state is added up.
+    """
+    added = difference.added_parameters
+    return all(p.shape.is_scalar for p in added) and difference.inserted_count > FEW_OPERATIONS * len(added)
 
 
 def _only_initial_values_went(difference: GraphDiff) -> bool:
@@ -187,10 +199,14 @@ def control_flow(evidence: Evidence) -> Explanation | None:
 
 
 def _first(difference: GraphDiff, kind: DifferenceKind) -> Difference | None:
-    """The first difference of a kind whose line is known."""
+    """The first difference of a kind whose line is known; a constant says less than what is computed."""
     roots = [root for root in difference.roots if root.kind is kind and root.stack]
-    own = next((r for r in roots if not r.stack_inferred and not _in_framework(r)), None)
-    return own or next(iter(roots), None)
+    own = [r for r in roots if not r.stack_inferred and not _in_framework(r)]
+    return next(iter([*filter(_computes, own), *own, *roots]), None)
+
+
+def _computes(difference: Difference) -> bool:
+    return difference.op_type not in _NO_WORK
 
 
 def _in_framework(difference: Difference) -> bool:
