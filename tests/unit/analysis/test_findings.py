@@ -84,6 +84,19 @@ def test_a_library_line_keeps_the_users_own(context: Make, stepped: Steps) -> No
     assert "4-D float mask" in finding.advice
 
 
+@pytest.mark.parametrize(("callee", "told"), [((), True), (("evaluate",), False)], ids=["logging", "evaluating"])
+def test_a_trainer_that_logs_each_step_is_told_how_to_log_less(
+    context: Make, stepped: Steps, callee: tuple[str, ...], told: bool
+) -> None:
+    trainer, user = "/lib/site-packages/transformers/trainer.py", ("/home/me/train.py", 34, "<module>")
+    functions = (*callee, "_maybe_log_save_evaluate", "train")
+    stack = (*((trainer, 900 + n, name) for n, name in enumerate(functions)), user)
+    place = Place(Site(*stack[0], ""), Site(*user, ""), stack)
+    reads = [read(n, executions=1) for n in range(8)]
+    (finding,) = found(context(places={1: place}, steps=stepped(8, STEP), reads=reads), "host_sync")
+    assert ("logging_steps" in finding.advice) is told
+
+
 def test_rare_cheap_reads_are_information_only(context: Make, stepped: Steps, at_line: At) -> None:
     reads = [read(n, duration_ns=MS) for n in range(0, 60, 20)]
     sync = as_spans([read(59)], "sync")

@@ -26,6 +26,7 @@ FREQUENT_STEPS = 2
 """Reads at least once in this many steps disturb a run."""
 NOTABLE_SHARE = 0.02
 """Rarer reads disturb it when they wait for this share of wall time."""
+_TRAINER = "transformers/trainer.py"
 
 
 def host_sync(context: Context) -> tuple[Finding, ...]:
@@ -134,11 +135,22 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
     )
 
 
+def _inside_logging(place: Place) -> bool:
+    """Whether a Trainer of transformers was logging, and not evaluating: that comes from the same function."""
+    functions = [function for file, _, function in place.stack if _TRAINER in file.replace("\\", "/")]
+    return "_maybe_log_save_evaluate" in functions and "evaluate" not in functions
+
+
 def _advice(place: Place, executing: int) -> str:
     if place.site is not None and place.site.file.replace("\\", "/").endswith("transformers/masking_utils.py"):
         return (
             "The library looks at the attention mask in Python on every forward pass. Leave attention_mask out when"
             " nothing is padded, or pass a 4-D float mask: then it does not look."
+        )
+    if _inside_logging(place):
+        return (
+            "The Trainer reads the loss each time it logs: raise logging_steps in TrainingArguments, and read nothing"
+            " else in callbacks of every step."
         )
     if executing:
         return (
