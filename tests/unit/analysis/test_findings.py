@@ -97,6 +97,30 @@ def test_a_trainer_that_logs_each_step_is_told_how_to_log_less(
     assert ("logging_steps" in finding.advice) is told
 
 
+def test_an_operation_that_asks_for_a_value_reads_it(context: Make, stepped: Steps, at_line: At) -> None:
+    def cuts(trigger: str, at_ns: int, site: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "step": n,
+                "time_ns": n * STEP + at_ns,
+                "duration_ns": MS,
+                "trigger": trigger,
+                "executions": 1,
+                "site": site,
+            }
+            for n in range(6)
+        ]
+
+    forced, ended = cuts("forced", 10 * MS, 1), cuts("sync", 60 * MS, 2)
+    executions = [{**row, "cut_ns": row["time_ns"], "graph": "g"} for row in forced]
+    made = {"places": {1: at_line(21), 2: at_line(30)}, "steps": stepped(6, STEP), "syncs": [*forced, *ended]}
+    (finding,) = found(context(**made, executions=executions), "host_sync")
+    assert finding.summary.startswith("A tensor's value is read inside an operation at train.py:21: 6 reads in 6 of 6")
+    assert "waiting ~6 ms" in finding.summary and "num_classes of one_hot" in finding.advice
+    on_cpu = [{"time_ns": n * STEP + 60 * MS + 1, "name": "aten::median", "delta": 1.0} for n in range(6)]
+    assert not found(context(**made, executions=executions, data_operations=on_cpu), "host_sync"), "a fallback"
+
+
 def test_rare_cheap_reads_are_information_only(context: Make, stepped: Steps, at_line: At) -> None:
     reads = [read(n, duration_ns=MS) for n in range(0, 60, 20)]
     sync = as_spans([read(59)], "sync")

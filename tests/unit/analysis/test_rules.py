@@ -11,12 +11,13 @@ from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.analysis.recompiles.history import Compile
 from xla_insight.analysis.recompiles.rules import explanation_of
-from xla_insight.analysis.recompiles.series import _rewired, _starts
+from xla_insight.analysis.recompiles.series import _grows_alike, _rewired, _starts
 from xla_insight.analysis.tables import NOWHERE
 from xla_insight.facts.report import Site
 from xla_insight.graph.diff import diff
 from xla_insight.graph.hlo_text import parse_hlo_text
 from xla_insight.graph.model import Frame, Graph
+from xla_insight.graph.nearest import Signature, signature
 
 COMPILE = Compile(0, 0, 1, 1, "now", "sync", "", replace(NOWHERE, site=Site("train.py", 90, "<module>", "")), (0,))
 
@@ -154,3 +155,59 @@ def test_a_size_that_was_read_is_taken_on_the_host() -> None:
         [Explained(COMPILE, Explanation("data_dependent_shape", note=n), "a")] for n in ("read", "nonzero")
     )
     assert "on the host" in advice(read) and "torch.where" in advice(selected)
+
+
+def test_gradients_that_are_set_to_zero_from_the_second_step_on_are_warm_up() -> None:
+    def step(*zeros: str, sum_of: str) -> Graph:
+        return graph(
+            "x = f32[8] parameter(0) @3 xla__device_data",
+            "y = f32[8] multiply(x, x) @4 aten__mul",
+            *zeros,
+            f"ROOT new = f32[8] add(x, {sum_of})",
+        )
+
+    zeros = "none = f32[] constant(0)", "zeros = f32[8] broadcast(none), dimensions={}", "grad = f32[8] add(y, zeros)"
+    plain, with_zeros = step(sum_of="y"), step(*zeros, sum_of="grad")
+    set_zero = (Frame("/site/torch/optim/optimizer.py", 1042, "zero_grad"), Frame("train.py", 9, "<module>"))
+    made = {"none": set_zero, "zeros": set_zero}
+    module = with_zeros.entry
+    instructions = tuple(
+        i._replace(metadata=i.metadata._replace(op_type="aten__expand", stack=made[i.name])) if i.name in made else i
+        for i in module.instructions
+    )
+    after = replace(with_zeros, computations=(replace(module, instructions=instructions),))
+    found = explained(plain, after)
+    assert (found.cause, found.note, found.expected) == ("warm_up", "gradients", True)
+
+
+def test_what_the_optimizer_does_follows_from_what_the_model_left_out() -> None:
+    whole = graph(
+        "x = f32[8] parameter(0) @3 xla__device_data",
+        "zero = f32[] constant(0.5) @9 prim__Constant",
+        "y = f32[8] multiply(x, x) @4 aten__mul",
+        "z = f32[8] tanh(y) @5 aten__tanh",
+        "ROOT w = f32[8] add(z, x) @7 aten__add",
+    )
+    part = graph(
+        "x = f32[8] parameter(0) @3 xla__device_data",
+        "y = f32[8] multiply(x, x) @4 aten__mul",
+        "ROOT w = f32[8] add(y, x) @7 aten__add",
+    )
+    found = explained(whole, part)
+    assert (found.cause, found.operation, found.frame and found.frame.line) == ("control_flow", "aten::tanh", 5)
+
+
+def signatures(*sizes: dict[int, int]) -> list[Signature]:
+    """Signatures of graphs with so many multiplications at each line."""
+
+    def products(line: int, count: int) -> list[str]:
+        return [f"m{line}n{n} = f32[8] multiply(x0, x0) @{line} aten__mul" for n in range(count)]
+
+    lines = [[text for item in size.items() for text in products(*item)] for size in sizes]
+    return [signature(graph("x0 = f32[8] parameter(0)", *texts)) for texts in lines]
+
+
+def test_growth_adds_about_the_same_each_time() -> None:
+    assert _grows_alike(signatures({3: 4}, {3: 8}, {3: 12}))
+    assert _grows_alike(signatures({3: 4}, {3: 6}, {3: 12}, {3: 14})), "more at one time than at another"
+    assert not _grows_alike(signatures({3: 4}, {3: 4, 5: 6}, {3: 4, 5: 6, 7: 4}))

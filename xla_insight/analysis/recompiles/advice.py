@@ -18,8 +18,9 @@ FEW_SIZES = 2
 
 
 def shown(members: Sequence[Explained]) -> Explanation:
-    """The member shown as the example: the first that says both now and before."""
-    return next((m.explanation for m in members if m.explanation.now or m.explanation.before), members[0].explanation)
+    """The member shown as the example: the first that says both now and before, else one of them."""
+    told = [m.explanation for m in members if m.explanation.now or m.explanation.before]
+    return next((e for e in told if e.now and e.before), told[0] if told else members[0].explanation)
 
 
 def advice(members: Sequence[Explained]) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 import pandas as pd
 
-from xla_insight.analysis.recompiles.evidence import Explanation
+from xla_insight.analysis.recompiles.evidence import Explanation, in_optimizer
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.analysis.recompiles.history import FamilyKey
 from xla_insight.analysis.recompiles.library import GraphLibrary
@@ -27,6 +27,8 @@ _GROWING = frozenset({
     "first_graph",
 })  # fmt: skip
 MIN_GROWTH = 3
+ALIKE_GROWTH = 0.5
+"""Share of what one graph added that the next one adds again."""
 MIN_FOLLOWING = 3
 """Graphs in which a size must follow a number that was read; fewer may do so by chance."""
 CONTAINED_SHARE = 0.95
@@ -80,8 +82,21 @@ def _growth(found: list[Explained], indexes: list[int], sequences: dict[int, lis
         if signature is not None:
             stretch.append(index)
     for members in stretches:
-        if sum(not found[i].explanation.repeated for i in members) >= MIN_GROWTH:
+        compared = [found[i].compile.graph for i in members if not found[i].explanation.repeated]
+        if len(compared) >= MIN_GROWTH and _grows_alike(
+            [s for g in compared if (s := library.signature(g)) is not None]
+        ):
             _relabel_growth(found, members, library)
+
+
+def _grows_alike(graphs: Sequence[Signature]) -> bool:
+    """Whether about the same is added each time: something is carried along, and not one thing after another."""
+    added = [np.maximum(np.subtract(*reversed(x.common(y))), 0) for x, y in pairwise(graphs)]
+    shares = [
+        int(np.minimum(x, y).sum()) / smaller if (smaller := min(int(x.sum()), int(y.sum()))) else 1.0
+        for x, y in pairwise(added)
+    ]
+    return 2 * sum(share >= ALIKE_GROWTH for share in shares) >= len(shares)
 
 
 def _contains(smaller: Signature | None, larger: Signature) -> bool:
@@ -215,21 +230,21 @@ def _rewired(found: list[Explained], indexes: list[int]) -> None:
     branches: Counter[Frame] = Counter()
     for index in indexes:
         explanation = found[index].explanation
-        if explanation.cause == "control_flow" and explanation.frame is not None and not _in_optimizer(explanation):
+        if (
+            explanation.cause == "control_flow"
+            and explanation.frame is not None
+            and not in_optimizer(explanation.stack)
+        ):
             branches[explanation.frame] += 1
     for index in indexes:
         explanation = found[index].explanation
         if explanation.cause != "control_flow" or explanation.kind != DifferenceKind.OPERANDS or not branches:
             continue
-        if _in_optimizer(explanation):
+        if in_optimizer(explanation.stack):
             frame = branches.most_common(1)[0][0]
             model = next(e for i in indexes if (e := found[i].explanation).frame == frame)
             changed = replace(explanation, stack=model.stack, operation=model.operation, group=model.group)
             found[index] = replace(found[index], explanation=replace(changed, before="", now="", inferred=True))
-
-
-def _in_optimizer(explanation: Explanation) -> bool:
-    return any("torch/optim/" in frame.file for frame in explanation.stack)
 
 
 # ---- sizes that follow a value ---------------------------------------------------------------------------------------

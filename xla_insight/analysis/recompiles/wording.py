@@ -194,6 +194,7 @@ def _warm_up(members: Sequence[Explained]) -> str:
         "optimizer": f"the optimizer's state was created in the first step ({shown.now}, from {root_at(shown)})",
         "accumulator": f"a value that began as a constant at {root_at(shown)} is an input now",
         "sharding": "the sharding of the outputs is known now",
+        "gradients": f"gradients that did not exist before are set to zero now, at {root_at(shown)}",
     }.get(shown.note, f"state that the first pass created is an input now ({root_at(shown)})")
     processes = len({m.compile.process for m in members})
     if len(members) > processes:
