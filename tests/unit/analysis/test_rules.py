@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
+
 from xla_insight.analysis.recompiles.advice import advice
 from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
 from xla_insight.analysis.recompiles.explain import Explained
@@ -64,6 +66,19 @@ def test_scalars_that_become_equal_are_no_constants_though_a_constant_is_used_al
     assert found.frame is not None and found.frame.line == 7
     again = explained(moving_average(shared=True), moving_average(shared=False))
     assert again.cause == "shared_scalar"
+
+
+@pytest.mark.parametrize(("operation", "cause"), [("aten__expand", "special_scalar"), ("aten__pow", "baked_value")])
+def test_a_counter_that_fills_a_tensor_is_no_part_of_an_operation(operation: str, cause: str) -> None:
+    def step(value: int) -> Graph:
+        return graph(
+            "x = f32[8] parameter(0) @3 xla__device_data",
+            f"n = f32[] constant({value}) @5 prim__Constant",
+            f"many = f32[8] broadcast(n), dimensions={{}} @5 {operation}",
+            f"ROOT y = f32[8] {'power' if operation == 'aten__pow' else 'multiply'}(x, many) @5 {operation}",
+        )
+
+    assert explained(step(0), step(1)).cause == cause
 
 
 def test_an_argument_that_was_zero_switches_operations_on_and_creates_no_state() -> None:

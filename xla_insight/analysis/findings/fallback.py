@@ -7,6 +7,8 @@ no cut tells, the graphs do that a size from such an operation made.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
@@ -64,7 +66,7 @@ def _finding(context: Context, operations: dict[str, int], cuts: pd.DataFrame) -
         user_site=place.user_site,
         count=total,
         cost_s=cost_s,
-        summary=_summary(operations, place, cuts),
+        summary=_summary(operations, [p for p, _ in sites] or [place], cuts),
         advice=_advice(operations),
         details={
             "operations": operations,
@@ -113,10 +115,12 @@ def _only_data_dependent(operations: dict[str, int]) -> bool:
     return all(name.removeprefix(_PREFIX).lstrip("_").startswith(_DATA_DEPENDENT) for name in operations)
 
 
-def _summary(operations: dict[str, int], place: Place, cuts: pd.DataFrame) -> str:
+def _summary(operations: dict[str, int], places: Sequence[Place], cuts: pd.DataFrame) -> str:
     named = [f"{name.removeprefix(_PREFIX)} {numbers.count(n)} times" for name, n in list(operations.items())[:_LISTED]]
     more = f" and {len(operations) - _LISTED} more" if len(operations) > _LISTED else ""
-    at = f" at {numbers.where(place.site, place.user_site)}" if place.site else ""
+    known = [numbers.where(place.site, place.user_site) for place in places if place.site]
+    others = [numbers.plural(len(known) - _LISTED, "more place")] if len(known) > _LISTED else []
+    at = f" at {numbers.listed([*known[:_LISTED], *others])}" if known else ""
     text = f"On this backend these operations run on the CPU{at}: {', '.join(named)}{more}"
     graphs = int(cuts["executions"].fillna(0).sum())
     return f"{text}; they cut the graph and ran {numbers.plural(graphs, 'part')} of it early." if graphs else text + "."

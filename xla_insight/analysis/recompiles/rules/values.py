@@ -13,6 +13,7 @@ _INDEXING = frozenset({
     "concatenate", "reshape",
 })  # fmt: skip
 """Operations in which a number is a position, a length or an exponent, and not a factor."""
+_POSITIONS = ("pow", "slice", "select", "pad", "index", "gather", "scatter", "roll", "arange", "narrow", "update")
 _OWN = (DifferenceKind.LITERAL, DifferenceKind.ATTRIBUTE, DifferenceKind.SHAPE)
 _SHAPING = frozenset({"broadcast", "reshape", "convert"})
 FEW_OPERATIONS = 6
@@ -60,11 +61,19 @@ def scalars(evidence: Evidence) -> Explanation | None:
         if alone is not None:
             return _shared_explanation(alone, evidence)
         return _scalar_explanation("shared_scalar", change, evidence)
-    if change is not None and change.is_literal_change and change.consumer.instruction.opcode in _INDEXING:
+    if change is not None and change.is_literal_change and _is_part_of_operation(change):
         return _scalar_explanation("baked_value", change, evidence)
     if evidence.order == 1 and change is not None and _is_accumulator(change):
         return _scalar_explanation("warm_up", change, evidence, note="accumulator")
     return _scalar_explanation("special_scalar", change, evidence)
+
+
+def _is_part_of_operation(change: ScalarChange) -> bool:
+    """Whether a number is a position, a length or an exponent; one that is merely spread out is a factor or a fill."""
+    consumer = change.consumer.instruction
+    if consumer.opcode not in _SHAPING:
+        return consumer.opcode in _INDEXING
+    return any(word in consumer.metadata.op_type for word in _POSITIONS)
 
 
 def _only_scalar(difference: GraphDiff) -> Parameter | None:
