@@ -114,6 +114,8 @@ def test_an_operation_that_asks_for_a_value_reads_it(context: Make, stepped: Ste
     forced, ended = cuts("forced", 10 * MS, 1), cuts("sync", 60 * MS, 2)
     executions = [{**row, "cut_ns": row["time_ns"], "graph": "g"} for row in forced]
     made = {"places": {1: at_line(21), 2: at_line(30)}, "steps": stepped(6, STEP), "syncs": [*forced, *ended]}
+    assert not found(context(**made, executions=executions), "host_sync"), "nothing says that a value was read"
+    made["counters"] = [counter("aten::_local_scalar_dense", 6)]
     (finding,) = found(context(**made, executions=executions), "host_sync")
     assert finding.summary.startswith("A tensor's value is read inside an operation at train.py:21: 6 reads in 6 of 6")
     assert "waiting ~6 ms" in finding.summary and "num_classes of one_hot" in finding.advice

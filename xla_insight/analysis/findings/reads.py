@@ -27,6 +27,9 @@ _MOVE_OF_A_MODULE = ("/nn/modules/module.py", "_apply")
 _PARTIAL = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
 INSIDE_OPERATION = "operation"
 """``method`` of a read that an operation made."""
+_COUNTED = "aten::_local_scalar_dense"
+_UNCOUNTED_METHODS = frozenset({"cpu", "numpy", "repr", "to_cpu"})
+"""Reads of whole tensors by Python; the others ask for one value each, which the framework counts as well."""
 _NEVER_NS = 1 << 62
 
 
@@ -85,13 +88,17 @@ def _all_reads(tables: RunTables) -> pd.DataFrame:
 
 
 def _inside_operations(tables: RunTables) -> pd.DataFrame:
-    """Cuts that an operation forced between two syncs in which no operation fell back to the CPU."""
+    """Cuts that an operation forced between two syncs in which no operation fell back to the CPU, where the framework
+    counted more values read than Python asked for.
+    """
     syncs = tables["syncs"]
     forced = syncs[
         ((syncs["trigger"] == Trigger.FORCED) & (syncs["executions"].fillna(0) > 0)).to_numpy(dtype=np.bool_)
     ]
     found = [forced.iloc[:0]]
     for process, own in forced.groupby("process"):
+        if not _more_values_than_asked_for(tables, int(process)):
+            continue
         cuts = tables.of("syncs", int(process))
         ended = cuts[~cuts["trigger"].isin(_PARTIAL).to_numpy(dtype=np.bool_)]
         ends = integers(ended["time_ns"]) + integers(ended["duration_ns"].fillna(0))
@@ -102,6 +109,12 @@ def _inside_operations(tables: RunTables) -> pd.DataFrame:
         before, after = np.searchsorted(counted, bounds[position]), np.searchsorted(counted, bounds[position + 1] + 1)
         found.append(own[before == after])
     return pd.concat(found)
+
+
+def _more_values_than_asked_for(tables: RunTables, process: int) -> bool:
+    counters, reads = tables.of("counters", process), tables.of("reads", process)
+    counted = float(counters.loc[counters["name"] == _COUNTED, "delta"].sum())
+    return counted > int((~reads["method"].isin(_UNCOUNTED_METHODS)).sum())
 
 
 def inside_checkpoints(tables: RunTables, rows: pd.DataFrame) -> Mask:
