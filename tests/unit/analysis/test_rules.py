@@ -13,7 +13,7 @@ from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.analysis.recompiles.history import Compile
 from xla_insight.analysis.recompiles.rules import explanation_of
-from xla_insight.analysis.recompiles.series import _grows_alike, _rewired, _starts
+from xla_insight.analysis.recompiles.series import _grows_alike, _rewired, _sisters, _starts
 from xla_insight.analysis.tables import NOWHERE
 from xla_insight.facts.report import Site
 from xla_insight.graph.diff import diff
@@ -226,3 +226,30 @@ def test_growth_adds_about_the_same_each_time() -> None:
     assert _grows_alike(signatures({3: 4}, {3: 8}, {3: 12}))
     assert _grows_alike(signatures({3: 4}, {3: 6}, {3: 12}, {3: 14})), "more at one time than at another"
     assert not _grows_alike(signatures({3: 4}, {3: 4, 5: 6}, {3: 4, 5: 6, 7: 4}))
+
+
+def test_a_module_that_was_cast_in_the_graph_before_enters_with_another_dtype() -> None:
+    casting = graph(
+        "w = f32[8] parameter(0) @3 xla__device_data",
+        "cast = bf16[8] convert(w) @3 xla__cast",
+        "x = bf16[8] parameter(1) @5 xla__device_data",
+        "ROOT y = bf16[8] multiply(cast, x) @7 aten__mul",
+    )
+    later = graph(
+        "w = bf16[8] parameter(0) @7 xla__device_data",
+        "x = bf16[8] parameter(1) @5 xla__device_data",
+        "ROOT y = bf16[8] multiply(w, x) @7 aten__mul",
+    )
+    found = explained(casting, later)
+    assert (found.cause, found.before, found.now) == ("input_dtype", "f32[8]", "bf16[8]")
+
+
+def test_a_branch_where_the_family_changes_sizes_is_one_of_them() -> None:
+    place = Frame("net.py", 20, "forward")
+    size = Explanation("python_shape", kind="shape", stack=(place,), before="f32[7]", now="f32[8]", group=("net", 20))
+    branch = Explanation("control_flow", stack=(Frame("net.py", 22, "forward"),), details=(("sized", (place,)),))
+    alone = replace(branch, details=(("sized", ()),))
+    items = [Explained(replace(COMPILE, graph=str(n)), e, "x") for n, e in enumerate([size, size, branch, alone])]
+    _sisters(items, [0, 1, 2, 3])
+    assert [item.explanation.cause for item in items] == ["python_shape"] * 3 + ["control_flow"]
+    assert items[2].explanation.frame == place

@@ -63,8 +63,8 @@ def _leftover(context: Context) -> Finding | None:
     reads = _last_reads(context, members[0])
     at = numbers.where(reads.site, reads.user_site)
     summary = (
-        f"No sync follows the loop whose values are read at {at}: its operations stayed pending and were compiled"
-        " and run"
+        f"No sync ends the rounds of the loop whose values are read at {at}: its operations stayed pending and were"
+        " compiled and run"
         f" again with the graph cut at {numbers.where(place.site, place.user_site)}"
         f" ({numbers.plural(len(members), 'compile')}, {numbers.duration(seconds)})."
     )

@@ -203,7 +203,7 @@ def _sequences(tables: RunTables) -> dict[int, list[str]]:
 
 def _sisters(found: list[Explained], indexes: list[int]) -> None:
     """A lone graph whose earliest difference is where two others have theirs differs for the same reason: where a slice
-    has full length it disappears, and looks like an operation removed.
+    has full length it disappears, and looks like an operation removed; two halves of equal length share operations.
     """
     series: dict[object, list[Explanation]] = defaultdict(list)
     for index in indexes:
@@ -214,12 +214,15 @@ def _sisters(found: list[Explained], indexes: list[int]) -> None:
         explanation = found[index].explanation
         if explanation.cause not in _LONE or explanation.frame is None:
             continue
-        sisters = series.get(explanation.frame, [])
+        places = (explanation.frame, *dict(explanation.details).get("sized", ()))
+        sisters = max((series.get(place, []) for place in places), key=len)
         if len(sisters) >= 2:
             cause, number = Counter(sister.cause for sister in sisters).most_common(1)[0]
             if number >= 2:
                 model = next(sister for sister in sisters if sister.cause == cause)
                 changed = replace(explanation, cause=cause, group=model.group, note=model.note)
+                if explanation.frame != model.frame:
+                    changed = replace(model, before="", now="", follows=explanation.follows, details=())
                 found[index] = replace(found[index], explanation=changed)
 
 

@@ -203,9 +203,11 @@ def _warm_up(members: Sequence[Explained]) -> str:
 
 
 def _mode_switch(members: Sequence[Explained]) -> str:
+    shown = members[0].explanation
+    first = f" differs first at {root_at(shown)}," if shown.frame is not None else ""
     return (
-        f"Another mode at {cut_at(members)} (train and eval, an accumulation phase, a branch taken in a pattern): it"
-        f" differs first at {root_at(members[0].explanation)}, is compiled once and then used again."
+        f"Another mode at {cut_at(members)} (train and eval, an accumulation phase, a branch taken in a pattern):"
+        f" it{first} is compiled once and then used again."
     )
 
 

@@ -184,10 +184,36 @@ def _state_dtype(evidence: Evidence) -> Explanation | None:
     difference = evidence.difference
     assert difference is not None
     changed = sorted(difference.changed_parameters, key=lambda c: not c.stack)
-    if not changed:
+    if changed:
+        found = _parameter_explanation("input_dtype", changed[0], evidence, note="state")
+        return replace(found, kind=str(DifferenceKind.DTYPE))
+    return _cast_before(evidence)
+
+
+def _cast_before(evidence: Evidence) -> Explanation | None:
+    """The graph before this one cast the tensors that enter now: other lines use them, so they look like new ones."""
+    difference = evidence.difference
+    assert difference is not None
+    added = [p for p in difference.added_parameters if not p.shape.is_scalar]
+    removed = [p for p in difference.removed_parameters if not p.shape.is_scalar]
+    sizes = [sorted(p.shape.dims for p in inputs) for inputs in (added, removed)]
+    types = {p.shape.dtype for p in added} & {p.shape.dtype for p in removed}
+    if not added or sizes[0] != sizes[1] or types:
         return None
-    found = _parameter_explanation("input_dtype", changed[0], evidence, note="state")
-    return replace(found, kind=str(DifferenceKind.DTYPE))
+    now = next((p for p in added if p.metadata.stack), added[0])
+    before = next(p for p in removed if p.shape.dims == now.shape.dims)
+    return Explanation(
+        "input_dtype",
+        kind=str(DifferenceKind.DTYPE),
+        stack=now.metadata.stack,
+        operation=operation(now.metadata.op_type),
+        opcode="parameter",
+        before=str(before.shape),
+        now=str(now.shape),
+        follows=difference.follows,
+        group=site_of(now.metadata.stack),
+        note="state",
+    )
 
 
 def _maker(evidence: Evidence, shape: Shape) -> tuple[tuple[Frame, ...], str] | None:

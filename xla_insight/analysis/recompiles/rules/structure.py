@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from xla_insight.analysis.recompiles.evidence import (
     SAME_COMPUTATION,
@@ -244,16 +245,24 @@ def _computes(difference: Difference) -> bool:
     return difference.op_type not in _NO_WORK
 
 
+def _is_size(difference: Difference) -> bool:
+    own = bool(difference.stack) and not difference.stack_inferred and not _in_framework(difference)
+    return own and difference.kind in (DifferenceKind.SHAPE, DifferenceKind.ATTRIBUTE, DifferenceKind.LITERAL)
+
+
 def _in_framework(difference: Difference) -> bool:
     frame = site_of(difference.stack)
     return frame is None or in_framework(frame)
 
 
-def _counts(evidence: Evidence, root: Difference | None) -> tuple[tuple[str, int], ...]:
-    """Numbers of added and removed operations; of the root's operation and line, how often it is in either graph."""
+def _counts(evidence: Evidence, root: Difference | None) -> tuple[tuple[str, Any], ...]:
+    """Numbers of added and removed operations; lines at which sizes or numbers differ too; of the root's operation and
+    line, how often it is in either graph.
+    """
     difference, graphs = evidence.difference, (evidence.before, evidence.after)
     assert difference is not None
-    found = [("inserted", difference.inserted_count), ("removed", difference.removed_count)]
+    found: list[tuple[str, Any]] = [("inserted", difference.inserted_count), ("removed", difference.removed_count)]
+    found.append(("sized", tuple(dict.fromkeys(site_of(r.stack) for r in difference.roots if _is_size(r)))))
     spot = (root.after or root.before) if root is not None else None
     if root is not None and spot is not None and all(graphs):
         frame, instruction = site_of(root.stack), spot.instruction
