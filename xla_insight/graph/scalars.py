@@ -22,7 +22,7 @@ def scalar_changes(before: Form, after: Form, paired_inputs: set[tuple[int, int]
     ``paired_inputs`` are numbers of inputs (before, after) that are the same one: a mere change of number is no change.
     """
     found: dict[tuple[str, str], ScalarChange] = {}
-    for node, partner in _pairs(before, after):
+    for node, partner, sure in _pairs(before, after):
         if len(before.operands[node]) != len(after.operands[partner]):
             continue
         for x, y in zip(before.operands[node], after.operands[partner], strict=True):
@@ -30,29 +30,32 @@ def scalar_changes(before: Form, after: Form, paired_inputs: set[tuple[int, int]
             ours, theirs = _describe(left), _describe(right)
             both_inputs = left.number >= 0 and right.number >= 0
             unchanged = (left.number, right.number) in paired_inputs if both_inputs else ours == theirs
-            if ours and theirs and not unchanged:
+            # A constant that was no constant before is told only of a pair that surely is one.
+            if ours and theirs and not unchanged and (sure or both_inputs):
                 consumer = Spot(after.computation.name, after.positions[partner], after.instruction(partner))
                 change = ScalarChange(ours, theirs, consumer, left.metadata.stack, right.metadata.stack)
                 found.setdefault((ours, theirs), change)
     return tuple(found.values())[:MAX_CHANGES]
 
 
-def _pairs(before: Form, after: Form) -> list[tuple[int, int]]:
+def _pairs(before: Form, after: Form) -> list[tuple[int, int, bool]]:
     """Nodes that are equal with scalars left out. Where several are, those of one line are paired, then in order; nodes
-    that became one (because their scalars did) are all paired with it.
+    that became one (because their scalars did) are all paired with it. The third value is
+    False when there were several and none is of the same line.
     """
     groups: dict[int, tuple[list[int], list[int]]] = {}
     for side, form in enumerate((before, after)):
         for node, value in enumerate(form.hashes(Erase.SCALARS)):
             groups.setdefault(value, ([], []))[side].append(node)
-    pairs: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int, bool]] = []
     for ours, theirs in groups.values():
         if len(ours) == len(theirs):
-            pairs += zip(ours, theirs, strict=True)
+            pairs += [(node, partner, True) for node, partner in zip(ours, theirs, strict=True)]
             continue
         for node in ours:
-            alike = [partner for partner in theirs if after.places[partner] == before.places[node]] or theirs
-            pairs += [(node, alike[0])] if alike else []
+            alike = [partner for partner in theirs if after.places[partner] == before.places[node]]
+            if alike or theirs:
+                pairs.append((node, (alike or theirs)[0], bool(alike) or len(theirs) == 1))
     return sorted(pairs, key=lambda pair: pair[1])
 
 

@@ -68,7 +68,8 @@ _SOURCES = ", ".join(f"'{source}'" for source in StepSource)
 _NO_STEP_SYNCS = ", ".join(f"'{trigger}'" for trigger in (Trigger.FORCED, Trigger.READ, Trigger.AUTOGRAD))
 
 # A step covers (end of the one before, its own end]; the first begins with the recording. Numbers are the recorder's
-# own while they rise, so that a lost mark does not shift those after it.
+# own while they rise, so that a lost mark does not shift those after it. A compiled function cuts twice at the line
+# that calls it, before and after its body: one of the two ends the step.
 STEPS = f"""
 CREATE TABLE steps AS
 WITH marked AS (
@@ -78,19 +79,20 @@ WITH marked AS (
     SELECT process, min(place) AS place FROM marked GROUP BY process
 ), cuts AS (
     SELECT e.process, e.time_ns + e.duration_ns AS end_ns, e.value > 0 AS ran,
-           coalesce(s.user_file, s.file) AS file, coalesce(s.user_line, s.line) AS line
+           coalesce(s.user_file, s.file) AS file, coalesce(s.user_line, s.line) AS line,
+           CASE WHEN e.name = '{Trigger.COMPILED_FUNCTION}' THEN e.site ELSE -1 END AS part
     FROM log e JOIN sites s ON s.process = e.process AND s.site = e.site
     WHERE e.kind = '{Kind.SYNC}' AND e.duration_ns IS NOT NULL AND e.name NOT IN ({_NO_STEP_SYNCS})
       AND e.process NOT IN (SELECT process FROM best)
 ), lines AS (
-    SELECT process, file, line, row_number() OVER (
+    SELECT process, file, line, part, row_number() OVER (
         PARTITION BY process ORDER BY count(*) FILTER (ran) DESC, count(*) DESC, max(end_ns) DESC, file, line
     ) AS place
-    FROM cuts WHERE file IS NOT NULL AND line IS NOT NULL GROUP BY process, file, line
+    FROM cuts WHERE file IS NOT NULL AND line IS NOT NULL GROUP BY process, file, line, part
 ), ends AS (
     SELECT process, end_ns, value, source, false AS inferred FROM marked JOIN best USING (process, place)
     UNION ALL
-    SELECT process, end_ns, NULL, '{StepSource.SYNC_SITE}', true FROM cuts JOIN lines USING (process, file, line)
+    SELECT process, end_ns, NULL, '{StepSource.SYNC_SITE}', true FROM cuts JOIN lines USING (process, file, line, part)
     WHERE lines.place = 1
 ), numbered AS (
     SELECT e.process, p.rank, e.end_ns, coalesce(lag(e.end_ns) OVER w, p.start_ns) AS start_ns, e.source, e.inferred,

@@ -114,12 +114,21 @@ def test_a_scalar_that_became_one(run: Run) -> None:
     entry = run("longer", "weight")["special_scalar"]
     assert "became 0, 1 or -1" in entry.summary and "the constant 1" in entry.summary
     assert "step.py:25" in entry.summary
+    assert not entry.expected and entry.severity is Severity.INFO, "once, it is harmless"
 
 
 def test_another_branch(run: Run) -> None:
     entry = run("longer", "extra")["control_flow"]
     assert "Python took another branch at step.py:27" in entry.summary and "added" in entry.summary
     assert "torch.where" in entry.advice
+
+
+def test_graphs_of_one_cut_are_parts_of_one_pass(run: Run) -> None:
+    made = steps("longer", "extra", "start")
+    made["compiles"][1]["cut_ns"] = made["compiles"][0]["cut_ns"]
+    found = run("longer", "extra", "start", **made)
+    assert {cause: entry.count for cause, entry in found.items()} == {"first_graph": 2, "baked_value": 1}
+    assert found["baked_value"].members[0].against == "longer"
 
 
 def test_graphs_that_alternate_are_modes(run: Run) -> None:

@@ -84,6 +84,45 @@ def test_a_library_line_keeps_the_users_own(context: Make, stepped: Steps) -> No
     assert "4-D float mask" in finding.advice
 
 
+@pytest.mark.parametrize(("callee", "told"), [((), True), (("evaluate",), False)], ids=["logging", "evaluating"])
+def test_a_trainer_that_logs_each_step_is_told_how_to_log_less(
+    context: Make, stepped: Steps, callee: tuple[str, ...], told: bool
+) -> None:
+    trainer, user = "/lib/site-packages/transformers/trainer.py", ("/home/me/train.py", 34, "<module>")
+    functions = (*callee, "_maybe_log_save_evaluate", "train")
+    stack = (*((trainer, 900 + n, name) for n, name in enumerate(functions)), user)
+    place = Place(Site(*stack[0], ""), Site(*user, ""), stack)
+    reads = [read(n, executions=1) for n in range(8)]
+    (finding,) = found(context(places={1: place}, steps=stepped(8, STEP), reads=reads), "host_sync")
+    assert ("logging_steps" in finding.advice) is told
+
+
+def test_an_operation_that_asks_for_a_value_reads_it(context: Make, stepped: Steps, at_line: At) -> None:
+    def cuts(trigger: str, at_ns: int, site: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "step": n,
+                "time_ns": n * STEP + at_ns,
+                "duration_ns": MS,
+                "trigger": trigger,
+                "executions": 1,
+                "site": site,
+            }
+            for n in range(6)
+        ]
+
+    forced, ended = cuts("forced", 10 * MS, 1), cuts("sync", 60 * MS, 2)
+    executions = [{**row, "cut_ns": row["time_ns"], "graph": "g"} for row in forced]
+    made = {"places": {1: at_line(21), 2: at_line(30)}, "steps": stepped(6, STEP), "syncs": [*forced, *ended]}
+    assert not found(context(**made, executions=executions), "host_sync"), "nothing says that a value was read"
+    made["counters"] = [counter("aten::_local_scalar_dense", 6)]
+    (finding,) = found(context(**made, executions=executions), "host_sync")
+    assert finding.summary.startswith("A tensor's value is read inside an operation at train.py:21: 6 reads in 6 of 6")
+    assert "waiting ~6 ms" in finding.summary and "num_classes of one_hot" in finding.advice
+    on_cpu = [{"time_ns": n * STEP + 60 * MS + 1, "name": "aten::median", "delta": 1.0} for n in range(6)]
+    assert not found(context(**made, executions=executions, data_operations=on_cpu), "host_sync"), "a fallback"
+
+
 def test_rare_cheap_reads_are_information_only(context: Make, stepped: Steps, at_line: At) -> None:
     reads = [read(n, duration_ns=MS) for n in range(0, 60, 20)]
     sync = as_spans([read(59)], "sync")

@@ -126,7 +126,18 @@ def test_many_batches_before_one_read_and_no_sync_after(tables: Make, at_line: A
     one_read = rows(cut("base", 10, "read"))
     finding = findings(tables(places=places, hlo=hlo, uploads=uploads, spans=backward, **one_read))["missing_sync"]
     assert finding.summary.startswith("5 batches were uploaded before the read at train.py:15")
+    pairs = [{**row, "name": None, "dims": dims} for row in uploads for dims in ("[8]", "[8, 4]")]
+    finding = findings(tables(places=places, hlo=hlo, uploads=pairs, spans=backward, **one_read))["missing_sync"]
+    assert finding.count == 5, "two tensors of a batch at one line"
     then_synced = rows(cut("base", 10, "read"), cut("longer", 20))
     assert "missing_sync" not in findings(
         tables(places=places, hlo=hlo, uploads=uploads, spans=backward, **then_synced)
     )
+
+
+def test_an_operation_that_cut_nothing_is_known_by_the_graphs_that_its_size_made(tables: Make, at_line: At) -> None:
+    counters = [{"name": "aten::_unique2", "delta": 2.0, "duration_ns": 1, "steps": 2}]
+    operations = [{"time_ns": n * MS, "name": "aten::_unique2", "delta": 1.0} for n in (9, 19)]
+    made = rows(cut("base", 10), cut("longer", 20))
+    found = findings(tables(places={1: at_line(32)}, hlo=hlo, counters=counters, data_operations=operations, **made))
+    assert found["fallback"].site is not None and found["fallback"].site.file.endswith("step.py")

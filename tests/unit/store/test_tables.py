@@ -119,6 +119,23 @@ def test_without_marks_the_line_that_syncs_most_ends_the_steps(tmp_path: Path) -
     assert set(run.steps["source"]) == {StepSource.SYNC_SITE}
 
 
+def test_a_compiled_function_is_one_step_though_it_cuts_before_and_after_its_body(tmp_path: Path) -> None:
+    call = ("train.py", 20, "main")
+    sites = [
+        Event(0, None, Kind.SITE, site=1, name=site_text(("torch_xla.py", 5, "_clear_pending"), call, "")),
+        Event(0, None, Kind.SITE, site=2, name=site_text(("torch_xla.py", 9, "_compile"), call, "")),
+    ]
+    cuts = [
+        Event(
+            10 * n + 4 * half, 2, Kind.SYNC, site=1 + half, name=Trigger.COMPILED_FUNCTION, value=float(half or n > 1)
+        )
+        for n in range(1, 4)
+        for half in (0, 1)
+    ]
+    run = write(tmp_path / "run", [*sites, *cuts])
+    assert run.steps["end_ns"].tolist() == [16, 26, 36]
+
+
 def test_all_processes_are_on_one_axis(tmp_path: Path) -> None:
     second = 1_000_000_000
     write(tmp_path / "run", [collection(5)], start_mono_ns=0, wall_anchor_ns=10 * second)

@@ -1,19 +1,23 @@
 """Finding `fallback`: operations that this backend does not compile run on the CPU and cut the graph.
 
 Owns which counters are fallbacks and which cuts they forced. Counters name the operations and not their lines, so the
-lines are those of cuts that no Python read explains; operations of a backward pass belong to the backward call.
+lines are those of cuts that no Python read explains; operations of a backward pass belong to the backward call. Where
+no cut tells, the graphs do that a size from such an operation made.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.findings.context import Context
+from xla_insight.analysis.recompiles.entries import absolute
 from xla_insight.analysis.tables import NOWHERE, Place, RunTables
 from xla_insight.facts import numbers
 from xla_insight.facts.events import Trigger
-from xla_insight.facts.report import Finding
+from xla_insight.facts.report import Finding, Site
 
 _PREFIX = "aten::"
 _READ_OPERATION = "aten::_local_scalar_dense"
@@ -52,7 +56,7 @@ def _cuts(tables: RunTables, trigger: Trigger) -> pd.DataFrame:
 
 def _finding(context: Context, operations: dict[str, int], cuts: pd.DataFrame) -> Finding:
     sites = _places(context.tables, cuts)
-    place = sites[0][0] if sites else NOWHERE
+    place = sites[0][0] if sites else _where_sizes_come_from(context, operations)
     cost_s = _waited_s(context.tables, cuts)
     total = sum(operations.values())
     return Finding(
@@ -62,7 +66,7 @@ def _finding(context: Context, operations: dict[str, int], cuts: pd.DataFrame) -
         user_site=place.user_site,
         count=total,
         cost_s=cost_s,
-        summary=_summary(operations, place, cuts),
+        summary=_summary(operations, [p for p, _ in sites] or [place], cuts),
         advice=_advice(operations),
         details={
             "operations": operations,
@@ -70,6 +74,18 @@ def _finding(context: Context, operations: dict[str, int], cuts: pd.DataFrame) -
             "places": [{"file": p.site.file, "line": p.site.line, "cuts": n} for p, n in sites if p.site],
         },
     )
+
+
+def _where_sizes_come_from(context: Context, operations: dict[str, int]) -> Place:
+    """The line of an operation that cut nothing (its input was there already), known by the graphs its result made."""
+    plain = {name.removeprefix(_PREFIX).lstrip("_") for name in operations}
+    for item in context.explained:
+        explanation, frame = item.explanation, item.explanation.frame
+        if explanation.cause == "data_dependent_shape" and explanation.note in plain and frame is not None:
+            file = absolute(frame.file, item.compile.process, context.tables)
+            site = Site(file, frame.line, frame.function)
+            return Place(site, site)
+    return NOWHERE
 
 
 def _waited_s(tables: RunTables, cuts: pd.DataFrame) -> float | None:
@@ -99,10 +115,12 @@ def _only_data_dependent(operations: dict[str, int]) -> bool:
     return all(name.removeprefix(_PREFIX).lstrip("_").startswith(_DATA_DEPENDENT) for name in operations)
 
 
-def _summary(operations: dict[str, int], place: Place, cuts: pd.DataFrame) -> str:
+def _summary(operations: dict[str, int], places: Sequence[Place], cuts: pd.DataFrame) -> str:
     named = [f"{name.removeprefix(_PREFIX)} {numbers.count(n)} times" for name, n in list(operations.items())[:_LISTED]]
     more = f" and {len(operations) - _LISTED} more" if len(operations) > _LISTED else ""
-    at = f" at {numbers.where(place.site, place.user_site)}" if place.site else ""
+    known = [numbers.where(place.site, place.user_site) for place in places if place.site]
+    others = [numbers.plural(len(known) - _LISTED, "more place")] if len(known) > _LISTED else []
+    at = f" at {numbers.listed([*known[:_LISTED], *others])}" if known else ""
     text = f"On this backend these operations run on the CPU{at}: {', '.join(named)}{more}"
     graphs = int(cuts["executions"].fillna(0).sum())
     return f"{text}; they cut the graph and ran {numbers.plural(graphs, 'part')} of it early." if graphs else text + "."

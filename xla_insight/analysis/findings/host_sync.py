@@ -13,7 +13,7 @@ import pandas as pd
 
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.findings.context import Context
-from xla_insight.analysis.findings.reads import Role, classified_reads
+from xla_insight.analysis.findings.reads import INSIDE_OPERATION, Role, classified_reads
 from xla_insight.analysis.findings.repeated_work import repeated_work
 from xla_insight.analysis.tables import Place
 from xla_insight.analysis.time_account import process_account
@@ -26,6 +26,7 @@ FREQUENT_STEPS = 2
 """Reads at least once in this many steps disturb a run."""
 NOTABLE_SHARE = 0.02
 """Rarer reads disturb it when they wait for this share of wall time."""
+_TRAINER = "transformers/trainer.py"
 
 
 def host_sync(context: Context) -> tuple[Finding, ...]:
@@ -95,7 +96,7 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
         count=len(rows),
         cost_s=cost_s,
         summary=_summary(context, place, rows, steps, again),
-        advice=_advice(place, executing),
+        advice=_advice(place, executing, rows),
         details={
             "methods": {str(name): int(n) for name, n in rows["method"].value_counts().items()},
             "reads_that_ran_a_graph": executing,
@@ -112,9 +113,11 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
     cost_s = float(rows["wait_ns"].sum()) / 1e9
     executing = int((rows["executions"] > 0).sum())
     often = f" in {numbers.count(steps)} of {numbers.plural(len(context.tables['steps']), 'step')}" if steps else ""
+    inside = bool((rows["method"] == INSIDE_OPERATION).all())
+    who = " inside an operation" if inside else ""
     text = (
-        f"A tensor's value is read at {numbers.where(place.site, place.user_site)}:"
-        f" {numbers.plural(len(rows), 'read')}{often}, waiting {numbers.duration(cost_s)}"
+        f"A tensor's value is read{who} at {numbers.where(place.site, place.user_site)}:"
+        f" {numbers.plural(len(rows), 'read')}{often}, waiting {numbers.duration(cost_s, inferred=inside)}"
         f" ({context.percent_of_wall(cost_s)} of wall)"
     )
     if executing:
@@ -134,11 +137,28 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
     )
 
 
-def _advice(place: Place, executing: int) -> str:
+def _inside_logging(place: Place) -> bool:
+    """Whether a Trainer of transformers was logging, and not evaluating: that comes from the same function."""
+    functions = [function for file, _, function in place.stack if _TRAINER in file.replace("\\", "/")]
+    return "_maybe_log_save_evaluate" in functions and "evaluate" not in functions
+
+
+def _advice(place: Place, executing: int, rows: pd.DataFrame) -> str:
+    if (rows["method"] == INSIDE_OPERATION).all():
+        return (
+            "An operation in this line asks for a value to know a size or to check an argument. Say the size yourself"
+            " (num_classes of one_hot, output_size of repeat_interleave, minlength), or do this part on the host,"
+            " before the upload."
+        )
     if place.site is not None and place.site.file.replace("\\", "/").endswith("transformers/masking_utils.py"):
         return (
             "The library looks at the attention mask in Python on every forward pass. Leave attention_mask out when"
             " nothing is padded, or pass a 4-D float mask: then it does not look."
+        )
+    if _inside_logging(place):
+        return (
+            "The Trainer reads the loss each time it logs: raise logging_steps in TrainingArguments, and read nothing"
+            " else in callbacks of every step."
         )
     if executing:
         return (

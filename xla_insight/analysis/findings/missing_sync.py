@@ -63,8 +63,8 @@ def _leftover(context: Context) -> Finding | None:
     reads = _last_reads(context, members[0])
     at = numbers.where(reads.site, reads.user_site)
     summary = (
-        f"No sync follows the loop whose values are read at {at}: its operations stayed pending and were compiled"
-        " and run"
+        f"No sync ends the rounds of the loop whose values are read at {at}: its operations stayed pending and were"
+        " compiled and run"
         f" again with the graph cut at {numbers.where(place.site, place.user_site)}"
         f" ({numbers.plural(len(members), 'compile')}, {numbers.duration(seconds)})."
     )
@@ -104,8 +104,9 @@ def _piled_up(context: Context) -> Finding | None:
 
 
 def _repeats(uploads: pd.DataFrame) -> int:
-    """How often the most frequent upload happened."""
-    return max(Counter(zip(uploads["site"], uploads["name"].astype(str), strict=True)).values())
+    """How often the most frequent upload happened: of two tensors uploaded at one line each counts for itself."""
+    kinds = [uploads[name].astype(str) for name in ("name", "dtype", "dims") if name in uploads]
+    return max(Counter(zip(uploads["site"], *kinds, strict=True)).values())
 
 
 def _piled_finding(context: Context, place: Place, times: int) -> Finding:

@@ -1,4 +1,8 @@
-"""Value reads, told apart by what they are for: training, a step closure after the cut, or saving a checkpoint."""
+"""Value reads, told apart by what they are for: training, a step closure after the cut, or saving a checkpoint.
+
+Reads by Python are recorded one by one. Some operations ask for a value themselves (one_hot for its largest class): all
+that is seen is that they ran part of the pending graph while no operation had to run on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +17,20 @@ from xla_insight.analysis.idle_causes import opened_idle
 from xla_insight.analysis.intervals import Mask, index_inside, union
 from xla_insight.analysis.tables import Place, RunTables, integers, spans_of
 from xla_insight.analysis.time_account import process_account
+from xla_insight.facts.events import Trigger
 
 _STEP_CLOSURES = "_run_step_closures"
 _MOVE_OF_A_MODULE = ("/nn/modules/module.py", "_apply")
 """Every tensor of a module is copied to the host: a checkpoint by hand."""
+
+
+_PARTIAL = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
+INSIDE_OPERATION = "operation"
+"""``method`` of a read that an operation made."""
+_COUNTED = "aten::_local_scalar_dense"
+_UNCOUNTED_METHODS = frozenset({"cpu", "numpy", "repr", "to_cpu"})
+"""Reads of whole tensors by Python; the others ask for one value each, which the framework counts as well."""
+_NEVER_NS = 1 << 62
 
 
 class Role(StrEnum):
@@ -43,9 +57,9 @@ def classified_reads(tables: RunTables) -> Reads:
     """All reads of a run. ``wait_ns`` leaves out the compiles inside a read, which have an entry of their own.
 
     ``idle_ns``: for how long the device then had nothing to run while the host did what it could have done before;
-    missing where the device was not observed.
+    missing where the device was not observed, and for reads inside operations.
     """
-    reads = tables["reads"]
+    reads = _all_reads(tables)
     if reads.empty:
         return Reads(reads.assign(stack=0, role="", wait_ns=0, idle_ns=np.nan), ())
     stack: NDArray[np.int64] = reads.groupby(["process", "site"], dropna=False, sort=False).ngroup().to_numpy()
@@ -53,8 +67,54 @@ def classified_reads(tables: RunTables) -> Reads:
     places = tuple(tables.place(process, site) for process, site in zip(firsts["process"], firsts["site"], strict=True))
     roles = np.array([_role(place) for place in places], dtype=object)[stack]
     roles[inside_checkpoints(tables, reads)] = Role.SAVING
-    times = {"wait_ns": _wait_ns(tables, reads), "idle_ns": _idle_ns(tables, reads)}
+    idle_ns = np.where(reads["method"] == INSIDE_OPERATION, np.nan, _idle_ns(tables, reads))
+    times = {"wait_ns": _wait_ns(tables, reads), "idle_ns": idle_ns}
     return Reads(reads.assign(stack=stack, role=roles, **times), places)
+
+
+def _all_reads(tables: RunTables) -> pd.DataFrame:
+    """Reads by Python and inside operations; these wait from the dispatch of what they ran until it is ready."""
+    inside = _inside_operations(tables)
+    if inside.empty:
+        return tables["reads"]
+    executions = tables["executions"]
+    waits = executions.groupby(["process", "cut_ns"])["duration_ns"].sum()
+    keys = pd.MultiIndex.from_arrays([inside["process"], inside["time_ns"]])
+    rows = inside.assign(method=INSIDE_OPERATION, duration_ns=waits.reindex(keys).to_numpy())
+    reads = tables["reads"]
+    if reads.empty:
+        return rows.reindex(columns=reads.columns)
+    return pd.concat([reads, rows.reindex(columns=reads.columns)], ignore_index=True)
+
+
+def _inside_operations(tables: RunTables) -> pd.DataFrame:
+    """Cuts that an operation forced between two syncs in which no operation fell back to the CPU, where the framework
+    counted more values read than Python asked for.
+    """
+    syncs = tables["syncs"]
+    forced = syncs[
+        ((syncs["trigger"] == Trigger.FORCED) & (syncs["executions"].fillna(0) > 0)).to_numpy(dtype=np.bool_)
+    ]
+    found = [forced.iloc[:0]]
+    for process, own in forced.groupby("process"):
+        if not _more_values_than_asked_for(tables, int(process)):
+            continue
+        cuts = tables.of("syncs", int(process))
+        ended = cuts[~cuts["trigger"].isin(_PARTIAL).to_numpy(dtype=np.bool_)]
+        ends = integers(ended["time_ns"]) + integers(ended["duration_ns"].fillna(0))
+        position = np.searchsorted(ends, integers(own["time_ns"]))
+        bounds = np.concatenate([[-_NEVER_NS], ends, [_NEVER_NS]])
+        # Counts are read at the end of a sync.
+        counted = np.sort(integers(tables.of("data_operations", int(process))["time_ns"]))
+        before, after = np.searchsorted(counted, bounds[position]), np.searchsorted(counted, bounds[position + 1] + 1)
+        found.append(own[before == after])
+    return pd.concat(found)
+
+
+def _more_values_than_asked_for(tables: RunTables, process: int) -> bool:
+    counters, reads = tables.of("counters", process), tables.of("reads", process)
+    counted = float(counters.loc[counters["name"] == _COUNTED, "delta"].sum())
+    return counted > int((~reads["method"].isin(_UNCOUNTED_METHODS)).sum())
 
 
 def inside_checkpoints(tables: RunTables, rows: pd.DataFrame) -> Mask:

@@ -13,11 +13,14 @@ from xla_insight.analysis.recompiles.evidence import Explanation
 from xla_insight.analysis.recompiles.explain import Explained
 
 Words = Callable[[Sequence[Explained]], str]
+FEW_SIZES = 2
+"""The batch and the last batch; more sizes than that are no matter of the last batch."""
 
 
 def shown(members: Sequence[Explained]) -> Explanation:
-    """The member shown as the example: the first that says both now and before."""
-    return next((m.explanation for m in members if m.explanation.now or m.explanation.before), members[0].explanation)
+    """The member shown as the example: the first that says both now and before, else one of them."""
+    told = [m.explanation for m in members if m.explanation.now or m.explanation.before]
+    return next((e for e in told if e.now and e.before), told[0] if told else members[0].explanation)
 
 
 def advice(members: Sequence[Explained]) -> str:
@@ -29,6 +32,11 @@ def advice(members: Sequence[Explained]) -> str:
 def _input_shape_advice(members: Sequence[Explained]) -> str:
     dims = Counter(d for m in members for _, d in m.explanation.dims)
     if dims and set(dims) == {0}:
+        if _sizes(members) > FEW_SIZES:
+            return (
+                "Give it a fixed number of rows, or a few (8, 16, 32, ...): fill it up on the host, before the upload,"
+                " and mask the added rows where they are used."
+            )
         return (
             "Keep the batch size constant: drop_last=True in the DataLoader (dataloader_drop_last=True in"
             " TrainingArguments), or fill the last batch up with masked rows."
@@ -41,6 +49,12 @@ def _input_shape_advice(members: Sequence[Explained]) -> str:
     )
 
 
+def _sizes(members: Sequence[Explained]) -> int:
+    """How many types an input had, as far as they were compared."""
+    texts = {text for m in members for text in (m.explanation.before, m.explanation.now) if text}
+    return len(texts)
+
+
 def _input_dtype_advice(members: Sequence[Explained]) -> str:
     if shown(members).note == "state":
         return "Cast the module once, before the first step: each dtype of its tensors is a graph of its own."
@@ -48,6 +62,11 @@ def _input_dtype_advice(members: Sequence[Explained]) -> str:
 
 
 def _data_dependent_advice(members: Sequence[Explained]) -> str:
+    if shown(members).note == "read":
+        return (
+            "Take the size on the host, from the batch before its upload, and round it up to one of a few (8, 16, 32,"
+            " ...); or compute on the full size and mask the rest. Then no value has to be read for it either."
+        )
     return (
         "Keep the shape and mask instead: multiply by the mask, torch.where or masked_fill for selections,"
         " ignore_index=-100 in cross_entropy for labels, a fixed capacity with one-hot for routing."
@@ -117,7 +136,7 @@ def _growth_advice(members: Sequence[Explained]) -> str:
     return (
         "Detach what is carried into the next step (hidden = hidden.detach(), loss.detach() before it is summed"
         " up), and"
-        " do not keep lists of tensors that still have a history."
+        " do not keep lists of tensors that still have a history or stack a list that gets longer."
     )
 
 

@@ -23,6 +23,9 @@ from xla_insight.facts.report import Member, Recompile, Severity
 CRITICAL_SHARE = 0.3
 """Share of wall time from which repeated compiles are critical."""
 CRITICAL_COUNT = 3
+HARMLESS_COUNT = 2
+_HARMLESS_RARELY = frozenset({"shared_scalar", "special_scalar"})
+"""A value that a schedule happens to pass, a counter that begins with 0 and 1: other graphs are found in the cache."""
 _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 
@@ -122,7 +125,8 @@ def _severity(
 ) -> Severity:
     # Evicted graphs are few and used again: that they are compiled each time is the fault.
     bounded = explanation.cause != "evicted" and all(family.bounded_and_reused() for family in families)
-    if explanation.expected or bounded:
+    harmless = explanation.cause in _HARMLESS_RARELY and count <= HARMLESS_COUNT
+    if explanation.expected or bounded or harmless:
         return Severity.INFO
     if count >= CRITICAL_COUNT and wall_s and compile_s >= CRITICAL_SHARE * wall_s:
         return Severity.CRITICAL

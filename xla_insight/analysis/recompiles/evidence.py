@@ -6,7 +6,7 @@ difference). Leaves gathering to ``explain`` and judging to ``rules``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -119,6 +119,11 @@ def of_difference(cause: str, difference: Difference | None, evidence: Evidence,
     }
     values.setdefault("group", site_of(values["stack"]))
     return Explanation(cause, **values)
+
+
+def in_optimizer(stack: Sequence[Frame]) -> bool:
+    """Whether an operation was made by an optimizer of torch."""
+    return any("torch/optim/" in frame.file for frame in stack)
 
 
 def operation(op_type: str) -> str:

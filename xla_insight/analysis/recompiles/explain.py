@@ -58,9 +58,13 @@ class _Walk:
         self._families: dict[FamilyKey, RelativeIndex] = defaultdict(RelativeIndex)
         self._processes: dict[int, RelativeIndex] = defaultdict(RelativeIndex)
         self._orders: dict[FamilyKey, dict[str, int]] = defaultdict(dict)
+        self._cut: tuple[int, int] | None = None
+        self._same_cut: list[tuple[Compile, Signature]] = []
+        """Graphs of the cut that is looked at: parts of one pass, none of them an earlier relative of another."""
 
     def explain(self, compile_: Compile) -> Explained:
         """The next compile."""
+        self._begin_cut(compile_)
         short = self._short_cut(compile_)
         if short is not None:
             self._remember(compile_, None)
@@ -144,11 +148,21 @@ class _Walk:
     def _remember(self, compile_: Compile, signature: Signature | None) -> None:
         known = self._orders[compile_.family]
         known.setdefault(compile_.graph or f"unnamed {len(known)}", len(known))
-        if signature is None or compile_.graph is None:
+        if signature is not None and compile_.graph is not None:
+            self._same_cut.append((compile_, signature))
+
+    def _begin_cut(self, compile_: Compile) -> None:
+        """Graphs of earlier cuts may be relatives from now on."""
+        cut = None if compile_.cut_ns is None else (compile_.process, compile_.cut_ns)
+        if cut is not None and cut == self._cut:
             return
-        self._families[compile_.family].add(compile_.graph, signature)
-        if not compile_.is_read:
-            self._processes[compile_.process].add(compile_.graph, signature)
+        self._cut = cut
+        for earlier, signature in self._same_cut:
+            assert earlier.graph is not None
+            self._families[earlier.family].add(earlier.graph, signature)
+            if not earlier.is_read:
+                self._processes[earlier.process].add(earlier.graph, signature)
+        self._same_cut.clear()
 
 
 def _roots(text: str | None) -> tuple[str, ...] | None:

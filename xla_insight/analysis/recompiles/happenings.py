@@ -17,6 +17,7 @@ import pandas as pd
 
 from xla_insight.analysis.tables import Place, RunTables, integers
 from xla_insight.facts.events import Trigger
+from xla_insight.facts.report import Site
 
 NEVER_NS = -(1 << 62)
 _PARTIAL = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
@@ -49,6 +50,8 @@ class Since:
     """Graphs that value reads executed."""
     previous: tuple[str, ...] = ()
     """The graphs executed since the last sync and by it, latest first."""
+    asked: tuple[Site, ...] = ()
+    """Where operations asked for a value themselves: they cut the graph, and none ran on the CPU."""
     replaced: Place | None = None
     """Where a module's parameters were replaced under an optimizer that still holds the old ones."""
 
@@ -76,6 +79,7 @@ class Happenings:
         cuts = [row for row in self._rows("syncs", process, low, cut_ns) if isinstance(row["graph"], str)]
         ended = self._track("ended_syncs", process).last_before(cut_ns)
         last = [ended] if ended is not None and isinstance(ended["graph"], str) else []
+        forced = [self._tables.place(process, row["site"]) for row in cuts if row["trigger"] == Trigger.FORCED]
         replaced = [self._tables.place(process, row["site"]) for row in self._rows("stale", process, low, cut_ns)]
         return Since(
             uploads=tuple(uploads),
@@ -83,6 +87,7 @@ class Happenings:
             scalars=frozenset(number for row in reads if (number := _whole(row["scalar"])) is not None),
             read_graphs=tuple(dict.fromkeys(str(row["graph"]) for row in cuts if row["trigger"] in _PARTIAL)),
             previous=tuple(dict.fromkeys(str(row["graph"]) for row in (*reversed(cuts), *last))),
+            asked=() if operations else tuple(place.site for place in forced if place.site is not None),
             replaced=replaced[0] if replaced else None,
         )
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 import pandas as pd
 
-from xla_insight.analysis.recompiles.evidence import Explanation
+from xla_insight.analysis.recompiles.evidence import Explanation, in_optimizer
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.analysis.recompiles.history import FamilyKey
 from xla_insight.analysis.recompiles.library import GraphLibrary
 from xla_insight.analysis.tables import RunTables
+from xla_insight.graph.differences import DifferenceKind
+from xla_insight.graph.model import Frame
 from xla_insight.graph.nearest import Signature
 
 _GROWING = frozenset({
@@ -25,6 +27,8 @@ _GROWING = frozenset({
     "first_graph",
 })  # fmt: skip
 MIN_GROWTH = 3
+ALIKE_GROWTH = 0.5
+"""Share of what one graph added that the next one adds again."""
 MIN_FOLLOWING = 3
 """Graphs in which a size must follow a number that was read; fewer may do so by chance."""
 CONTAINED_SHARE = 0.95
@@ -46,6 +50,7 @@ def in_hindsight(explained: Sequence[Explained], tables: RunTables, library: Gra
     for indexes in families.values():
         _growth(found, indexes, sequences, library)
         _sisters(found, indexes)
+        _rewired(found, indexes)
         _read_sizes(found, indexes)
         _modes(found, indexes, sequences)
     return tuple(found)
@@ -77,8 +82,21 @@ def _growth(found: list[Explained], indexes: list[int], sequences: dict[int, lis
         if signature is not None:
             stretch.append(index)
     for members in stretches:
-        if sum(not found[i].explanation.repeated for i in members) >= MIN_GROWTH:
+        compared = [found[i].compile.graph for i in members if not found[i].explanation.repeated]
+        if len(compared) >= MIN_GROWTH and _grows_alike(
+            [s for g in compared if (s := library.signature(g)) is not None]
+        ):
             _relabel_growth(found, members, library)
+
+
+def _grows_alike(graphs: Sequence[Signature]) -> bool:
+    """Whether about the same is added each time: something is carried along, and not one thing after another."""
+    added = [np.maximum(np.subtract(*reversed(x.common(y))), 0) for x, y in pairwise(graphs)]
+    shares = [
+        int(np.minimum(x, y).sum()) / smaller if (smaller := min(int(x.sum()), int(y.sum()))) else 1.0
+        for x, y in pairwise(added)
+    ]
+    return 2 * sum(share >= ALIKE_GROWTH for share in shares) >= len(shares)
 
 
 def _contains(smaller: Signature | None, larger: Signature) -> bool:
@@ -115,16 +133,33 @@ def _modes(found: list[Explained], indexes: list[int], sequences: dict[int, list
     """Variants that alternate in a pattern, or follow one another in a few blocks, and are used again."""
     graphs = {item.compile.graph for item in (found[i] for i in indexes) if item.compile.graph is not None}
     process = found[indexes[0]].compile.process
-    sequence = [graph for graph in sequences.get(process, ()) if graph in graphs]
+    executed = [graph for graph in sequences.get(process, ()) if graph in graphs]
+    starts = _starts(found, indexes, Counter(executed))
+    sequence = [starts.get(graph, graph) for graph in executed]
     if not _is_pattern(sequence):
         return
     used = Counter(sequence)
     for index in indexes:
         item = found[index]
+        graph = item.compile.graph or ""
         compared = item.against is not None and item.explanation.note != "leftover"
-        if compared and item.explanation.cause in _MODES and used[item.compile.graph or ""] >= 2:
+        if compared and item.explanation.cause in _MODES and used[starts.get(graph, graph)] >= 2:
             mode = replace(item.explanation, cause="mode_switch", expected=True)
             found[index] = replace(item, explanation=mode)
+
+
+def _starts(found: list[Explained], indexes: list[int], runs: Counter[str]) -> dict[str, str]:
+    """Graph that ran once, to create state -> the graph that has this state as input and stands for both."""
+    pairs = [
+        (item.against, item.compile.graph)
+        for item in (found[i] for i in indexes)
+        if item.explanation.cause == "warm_up" and item.against is not None and item.compile.graph is not None
+    ]
+    starts: dict[str, str] = {}
+    for first, then in reversed(pairs):
+        if runs[first] == 1 and first != then:
+            starts[first] = starts.get(then, then)
+    return starts
 
 
 def _is_pattern(sequence: Sequence[str]) -> bool:
@@ -168,7 +203,7 @@ def _sequences(tables: RunTables) -> dict[int, list[str]]:
 
 def _sisters(found: list[Explained], indexes: list[int]) -> None:
     """A lone graph whose earliest difference is where two others have theirs differs for the same reason: where a slice
-    has full length it disappears, and looks like an operation removed.
+    has full length it disappears, and looks like an operation removed; two halves of equal length share operations.
     """
     series: dict[object, list[Explanation]] = defaultdict(list)
     for index in indexes:
@@ -179,13 +214,40 @@ def _sisters(found: list[Explained], indexes: list[int]) -> None:
         explanation = found[index].explanation
         if explanation.cause not in _LONE or explanation.frame is None:
             continue
-        sisters = series.get(explanation.frame, [])
+        places = (explanation.frame, *dict(explanation.details).get("sized", ()))
+        sisters = max((series.get(place, []) for place in places), key=len)
         if len(sisters) >= 2:
             cause, number = Counter(sister.cause for sister in sisters).most_common(1)[0]
             if number >= 2:
                 model = next(sister for sister in sisters if sister.cause == cause)
                 changed = replace(explanation, cause=cause, group=model.group, note=model.note)
+                if explanation.frame != model.frame:
+                    changed = replace(model, before="", now="", follows=explanation.follows, details=())
                 found[index] = replace(found[index], explanation=changed)
+
+
+def _rewired(found: list[Explained], indexes: list[int]) -> None:
+    """The same operations on other tensors show first where the optimizer uses the gradients; where other graphs of the
+    family branched is where this one did: another of several equal layers was left out.
+    """
+    branches: Counter[Frame] = Counter()
+    for index in indexes:
+        explanation = found[index].explanation
+        if (
+            explanation.cause == "control_flow"
+            and explanation.frame is not None
+            and not in_optimizer(explanation.stack)
+        ):
+            branches[explanation.frame] += 1
+    for index in indexes:
+        explanation = found[index].explanation
+        if explanation.cause != "control_flow" or explanation.kind != DifferenceKind.OPERANDS or not branches:
+            continue
+        if in_optimizer(explanation.stack):
+            frame = branches.most_common(1)[0][0]
+            model = next(e for i in indexes if (e := found[i].explanation).frame == frame)
+            changed = replace(explanation, stack=model.stack, operation=model.operation, group=model.group)
+            found[index] = replace(found[index], explanation=replace(changed, before="", now="", inferred=True))
 
 
 # ---- sizes that follow a value ---------------------------------------------------------------------------------------

@@ -194,14 +194,20 @@ def _warm_up(members: Sequence[Explained]) -> str:
         "optimizer": f"the optimizer's state was created in the first step ({shown.now}, from {root_at(shown)})",
         "accumulator": f"a value that began as a constant at {root_at(shown)} is an input now",
         "sharding": "the sharding of the outputs is known now",
+        "gradients": f"gradients that did not exist before are set to zero now, at {root_at(shown)}",
     }.get(shown.note, f"state that the first pass created is an input now ({root_at(shown)})")
+    processes = len({m.compile.process for m in members})
+    if len(members) > processes:
+        return f"{numbers.plural(len(members), 'graph')} at {cut_at(members)}: {what}. Once for each part of the state."
     return f"Second graph at {cut_at(members)}: {what}. Once per run."
 
 
 def _mode_switch(members: Sequence[Explained]) -> str:
+    shown = members[0].explanation
+    first = f" differs first at {root_at(shown)}," if shown.frame is not None else ""
     return (
-        f"Another mode at {cut_at(members)} (train and eval, an accumulation phase, a branch taken in a pattern): it"
-        f" differs first at {root_at(members[0].explanation)}, is compiled once and then used again."
+        f"Another mode at {cut_at(members)} (train and eval, an accumulation phase, a branch taken in a pattern):"
+        f" it{first} is compiled once and then used again."
     )
 
 

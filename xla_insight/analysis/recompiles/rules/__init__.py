@@ -20,6 +20,7 @@ from xla_insight.analysis.recompiles.rules.known import (
 )
 from xla_insight.analysis.recompiles.rules.structure import (
     control_flow,
+    gradients_appeared,
     leftover,
     live_outputs,
     parameters_replaced,
@@ -49,6 +50,7 @@ RULES: tuple[Rule, ...] = (
     live_outputs,
     leftover,
     state_by_position,
+    gradients_appeared,
     nearly_same_structure,
     control_flow,
     unexplained,

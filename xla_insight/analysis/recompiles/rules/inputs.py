@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference, operation
+from xla_insight.analysis.recompiles.evidence import (
+    Evidence,
+    Explanation,
+    in_optimizer,
+    of_difference,
+    operation,
+)
 from xla_insight.analysis.recompiles.happenings import Upload
 from xla_insight.analysis.tables import Place
 from xla_insight.facts.report import Site
@@ -45,7 +51,8 @@ def data_dependent_shape(evidence: Evidence) -> Explanation | None:
         return _parameter_explanation("data_dependent_shape", changed[0], evidence, note=operations[0])
     root = difference.root
     computed = root is not None and root.after is not None and root.after.instruction.opcode != "parameter"
-    if root is not None and computed and DifferenceKind.SHAPE in root.kinds and _read_sizes(evidence, root):
+    sized = root is not None and computed and DifferenceKind.SHAPE in root.kinds
+    if root is not None and sized and (_read_sizes(evidence, root) or _asked(evidence, root)):
         return of_difference("data_dependent_shape", root, evidence, note="read")
     if operations and not difference.same_structure and _appeared(evidence):
         return of_difference("data_dependent_shape", root, evidence, note=operations[0])
@@ -86,7 +93,7 @@ def _uploads(evidence: Evidence, changed: ChangedParameter) -> tuple[Upload, ...
     # Data that no graph returned and no operation on the CPU made: `torch.tensor(..., device=...)` and the like.
     if after.metadata.op_type == "xla__device_data" and changed.stack and evidence.previous:
         frame = site_of(changed.stack)
-        if frame is not None and not _in_optimizer(changed.stack):
+        if frame is not None and not in_optimizer(changed.stack):
             return (_unseen_upload(frame, after.shape),)
     return ()
 
@@ -94,10 +101,6 @@ def _uploads(evidence: Evidence, changed: ChangedParameter) -> tuple[Upload, ...
 def _unseen_upload(frame: Frame, shape: Shape) -> Upload:
     site = Site(frame.file, frame.line, frame.function)
     return Upload("", shape.dtype, shape.dims, Place(site, site), None)
-
-
-def _in_optimizer(stack: Sequence[Frame]) -> bool:
-    return any("torch/optim/" in frame.file for frame in stack)
 
 
 def _input_explanation(
@@ -157,12 +160,20 @@ def _read_sizes(evidence: Evidence, root: Difference) -> bool:
     return any(size >= _SMALLEST_READ and size in evidence.since.scalars for size in sizes)
 
 
+def _asked(evidence: Evidence, root: Difference) -> bool:
+    """Whether an operation of this line asked for a value before it made the size."""
+    frame = site_of(root.stack)
+    return frame is not None and any(
+        site.line == frame.line and site.file.endswith(frame.file) for site in evidence.since.asked
+    )
+
+
 def _appeared(evidence: Evidence) -> bool:
     """Whether an input without an upload appeared or went: a selection that was empty, or no longer is."""
     difference = evidence.difference
     assert difference is not None
     inputs = [*difference.added_parameters, *difference.removed_parameters]
-    return any(p.shape.dims and not _in_optimizer(p.metadata.stack) for p in inputs)
+    return any(p.shape.dims and not in_optimizer(p.metadata.stack) for p in inputs)
 
 
 # ---- state -----------------------------------------------------------------------------------------------------------
@@ -173,10 +184,36 @@ def _state_dtype(evidence: Evidence) -> Explanation | None:
     difference = evidence.difference
     assert difference is not None
     changed = sorted(difference.changed_parameters, key=lambda c: not c.stack)
-    if not changed:
+    if changed:
+        found = _parameter_explanation("input_dtype", changed[0], evidence, note="state")
+        return replace(found, kind=str(DifferenceKind.DTYPE))
+    return _cast_before(evidence)
+
+
+def _cast_before(evidence: Evidence) -> Explanation | None:
+    """The graph before this one cast the tensors that enter now: other lines use them, so they look like new ones."""
+    difference = evidence.difference
+    assert difference is not None
+    added = [p for p in difference.added_parameters if not p.shape.is_scalar]
+    removed = [p for p in difference.removed_parameters if not p.shape.is_scalar]
+    sizes = [sorted(p.shape.dims for p in inputs) for inputs in (added, removed)]
+    types = {p.shape.dtype for p in added} & {p.shape.dtype for p in removed}
+    if not added or sizes[0] != sizes[1] or types:
         return None
-    found = _parameter_explanation("input_dtype", changed[0], evidence, note="state")
-    return replace(found, kind=str(DifferenceKind.DTYPE))
+    now = next((p for p in added if p.metadata.stack), added[0])
+    before = next(p for p in removed if p.shape.dims == now.shape.dims)
+    return Explanation(
+        "input_dtype",
+        kind=str(DifferenceKind.DTYPE),
+        stack=now.metadata.stack,
+        operation=operation(now.metadata.op_type),
+        opcode="parameter",
+        before=str(before.shape),
+        now=str(now.shape),
+        follows=difference.follows,
+        group=site_of(now.metadata.stack),
+        note="state",
+    )
 
 
 def _maker(evidence: Evidence, shape: Shape) -> tuple[tuple[Frame, ...], str] | None:
@@ -189,12 +226,11 @@ def _maker(evidence: Evidence, shape: Shape) -> tuple[tuple[Frame, ...], str] | 
 
 
 def _output_maker(graph: Graph, shape: Shape) -> tuple[tuple[Frame, ...], str] | None:
-    for position in graph.output_positions:
-        instruction = graph.instructions[position]
-        same = (instruction.shape.dtype, instruction.shape.dims) == (shape.dtype, shape.dims)
-        if same and instruction.metadata.stack and instruction.opcode != "parameter":
-            return instruction.metadata.stack, operation(instruction.metadata.op_type)
-    return None
+    outputs = [graph.instructions[position] for position in graph.output_positions]
+    made = [i for i in outputs if i.shape[:2] == shape[:2] and i.metadata.stack and i.opcode != "parameter"]
+    # A weight may have the same size by chance, and an optimizer never changes the size of one.
+    made.sort(key=lambda instruction: in_optimizer(instruction.metadata.stack))
+    return (made[0].metadata.stack, operation(made[0].metadata.op_type)) if made else None
 
 
 def _parameter_explanation(

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
-from xla_insight.analysis.recompiles.evidence import SAME_COMPUTATION, Evidence, Explanation, of_difference
+from xla_insight.analysis.recompiles.evidence import (
+    SAME_COMPUTATION,
+    Evidence,
+    Explanation,
+    in_optimizer,
+    of_difference,
+)
 from xla_insight.graph.differences import Difference, DifferenceKind, GraphDiff, OpGroup
 from xla_insight.graph.model import Frame, Graph
 from xla_insight.graph.roots import in_framework, site_of
 
 LEFTOVER_SHARE = 0.8
+FEW_OPERATIONS = 6
+"""What a scalar of state brings along at most."""
+_NO_WORK = frozenset({"prim__Constant", "aten__expand", "aten__view", "aten__permute", "xla__device_data"})
+"""Operations that hold or shape a value."""
 _INITIAL = frozenset({"constant", "broadcast", "reshape", "convert", "iota", "parameter", "multiply", "add"})
 """What state that begins as zero leaves in the graph that creates it."""
 
@@ -136,11 +147,37 @@ def state_by_position(evidence: Evidence) -> Explanation | None:
         return None
     if any(_is_weight(p.metadata.stack) for p in difference.added_parameters):
         return None
-    if not (difference.contains_before or _only_initial_values_went(difference)):
+    if not (difference.contains_before or _only_initial_values_went(difference)) or _only_switches_on(difference):
         return None
     root = next((r for r in difference.roots if r.kind is DifferenceKind.PARAMETER_ADDED and r.stack), None)
     root = root or _first(difference, DifferenceKind.INSERTED)
     return of_difference("warm_up", root, evidence, expected=True, note="state")
+
+
+def gradients_appeared(evidence: Evidence) -> Explanation | None:
+    """Gradients that did not exist in the pass before are set to zero now, and nothing else is computed anew."""
+    difference = evidence.difference
+    assert difference is not None
+    groups = [group for group in difference.inserted if group.frame is not None and not in_framework(group.frame)]
+    zeroed = [group for group in groups if _sets_zero(group.stack)]
+    others = [group for group in groups if not _sets_zero(group.stack) and not in_optimizer(group.stack)]
+    computed = [g for g in difference.removed if g.frame and not in_framework(g.frame) and not in_optimizer(g.stack)]
+    if not zeroed or others or computed or difference.added_parameters or difference.removed_parameters:
+        return None
+    root = next((r for r in difference.roots if r.kind is DifferenceKind.INSERTED and _sets_zero(r.stack)), None)
+    return of_difference("warm_up", root, evidence, expected=True, note="gradients")
+
+
+def _sets_zero(stack: tuple[Frame, ...]) -> bool:
+    return any("zero_grad" in frame.function for frame in stack)
+
+
+def _only_switches_on(difference: GraphDiff) -> bool:
+    """No input but scalars is new, and much more is computed: an argument that was 0 before, or a branch. A scalar of
+    state is added up.
+    """
+    added = difference.added_parameters
+    return all(p.shape.is_scalar for p in added) and difference.inserted_count > FEW_OPERATIONS * len(added)
 
 
 def _only_initial_values_went(difference: GraphDiff) -> bool:
@@ -178,7 +215,8 @@ def control_flow(evidence: Evidence) -> Explanation | None:
     """Operations were added, removed or replaced."""
     difference = evidence.difference
     assert difference is not None
-    root = _first(difference, DifferenceKind.INSERTED) or _first(difference, DifferenceKind.REMOVED)
+    root = _branch(difference)
+    root = root or _first(difference, DifferenceKind.INSERTED) or _first(difference, DifferenceKind.REMOVED)
     if root is None and not (difference.inserted or difference.removed or difference.roots):
         return None
     if root is None:
@@ -186,11 +224,30 @@ def control_flow(evidence: Evidence) -> Explanation | None:
     return of_difference("control_flow", root, evidence, details=_counts(evidence, root))
 
 
+def _branch(difference: GraphDiff) -> Difference | None:
+    """The first computation that came, else went, outside the optimizer: what that does follows from the model."""
+    for kind in (DifferenceKind.INSERTED, DifferenceKind.REMOVED):
+        for root in difference.roots:
+            own = root.kind is kind and root.stack and not root.stack_inferred and not _in_framework(root)
+            if own and _computes(root) and not in_optimizer(root.stack):
+                return root
+    return None
+
+
 def _first(difference: GraphDiff, kind: DifferenceKind) -> Difference | None:
-    """The first difference of a kind whose line is known."""
+    """The first difference of a kind whose line is known; a constant says less than what is computed."""
     roots = [root for root in difference.roots if root.kind is kind and root.stack]
-    own = next((r for r in roots if not r.stack_inferred and not _in_framework(r)), None)
-    return own or next(iter(roots), None)
+    own = [r for r in roots if not r.stack_inferred and not _in_framework(r)]
+    return next(iter([*filter(_computes, own), *own, *roots]), None)
+
+
+def _computes(difference: Difference) -> bool:
+    return difference.op_type not in _NO_WORK
+
+
+def _is_size(difference: Difference) -> bool:
+    own = bool(difference.stack) and not difference.stack_inferred and not _in_framework(difference)
+    return own and difference.kind in (DifferenceKind.SHAPE, DifferenceKind.ATTRIBUTE, DifferenceKind.LITERAL)
 
 
 def _in_framework(difference: Difference) -> bool:
@@ -198,11 +255,14 @@ def _in_framework(difference: Difference) -> bool:
     return frame is None or in_framework(frame)
 
 
-def _counts(evidence: Evidence, root: Difference | None) -> tuple[tuple[str, int], ...]:
-    """Numbers of added and removed operations; of the root's operation and line, how often it is in either graph."""
+def _counts(evidence: Evidence, root: Difference | None) -> tuple[tuple[str, Any], ...]:
+    """Numbers of added and removed operations; lines at which sizes or numbers differ too; of the root's operation and
+    line, how often it is in either graph.
+    """
     difference, graphs = evidence.difference, (evidence.before, evidence.after)
     assert difference is not None
-    found = [("inserted", difference.inserted_count), ("removed", difference.removed_count)]
+    found: list[tuple[str, Any]] = [("inserted", difference.inserted_count), ("removed", difference.removed_count)]
+    found.append(("sized", tuple(dict.fromkeys(site_of(r.stack) for r in difference.roots if _is_size(r)))))
     spot = (root.after or root.before) if root is not None else None
     if root is not None and spot is not None and all(graphs):
         frame, instruction = site_of(root.stack), spot.instruction

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xla_insight.analysis.recompiles.evidence import Evidence, Explanation, of_difference, operation
-from xla_insight.graph.differences import Difference, DifferenceKind, ScalarChange
+from xla_insight.graph.differences import Difference, DifferenceKind, GraphDiff, ScalarChange
 from xla_insight.graph.model import Parameter
 from xla_insight.graph.roots import in_framework, site_of
 from xla_insight.graph.scalars import scalar_stack
@@ -13,6 +13,7 @@ _INDEXING = frozenset({
     "concatenate", "reshape",
 })  # fmt: skip
 """Operations in which a number is a position, a length or an exponent, and not a factor."""
+_POSITIONS = ("pow", "slice", "select", "pad", "index", "gather", "scatter", "roll", "arange", "narrow", "update")
 _OWN = (DifferenceKind.LITERAL, DifferenceKind.ATTRIBUTE, DifferenceKind.SHAPE)
 _SHAPING = frozenset({"broadcast", "reshape", "convert"})
 FEW_OPERATIONS = 6
@@ -56,12 +57,44 @@ def scalars(evidence: Evidence) -> Explanation | None:
     to_constant = [c for c in difference.scalar_changes if "constant" in (c.before + c.after)]
     change = next(iter([*to_constant, *difference.scalar_changes]), None)
     if not to_constant and difference.special_constants_before == difference.special_constants_after:
+        alone = _only_scalar(difference)
+        if alone is not None:
+            return _shared_explanation(alone, evidence)
         return _scalar_explanation("shared_scalar", change, evidence)
-    if change is not None and change.is_literal_change and change.consumer.instruction.opcode in _INDEXING:
+    if change is not None and change.is_literal_change and _is_part_of_operation(change):
         return _scalar_explanation("baked_value", change, evidence)
     if evidence.order == 1 and change is not None and _is_accumulator(change):
         return _scalar_explanation("warm_up", change, evidence, note="accumulator")
     return _scalar_explanation("special_scalar", change, evidence)
+
+
+def _is_part_of_operation(change: ScalarChange) -> bool:
+    """Whether a number is a position, a length or an exponent; one that is merely spread out is a factor or a fill."""
+    consumer = change.consumer.instruction
+    if consumer.opcode not in _SHAPING:
+        return consumer.opcode in _INDEXING
+    return any(word in consumer.metadata.op_type for word in _POSITIONS)
+
+
+def _only_scalar(difference: GraphDiff) -> Parameter | None:
+    """The one scalar input that came or went while everything else is as it was: it has a twin."""
+    inputs = [*difference.added_parameters, *difference.removed_parameters]
+    scalar = len(inputs) == 1 and inputs[0].shape.is_scalar and bool(inputs[0].metadata.stack)
+    return inputs[0] if scalar else None
+
+
+def _shared_explanation(scalar: Parameter, evidence: Evidence) -> Explanation:
+    difference = evidence.difference
+    assert difference is not None
+    stack = scalar.metadata.stack
+    return Explanation(
+        "shared_scalar",
+        kind=str(DifferenceKind.SCALAR),
+        stack=stack,
+        opcode="parameter",
+        follows=difference.follows,
+        group=site_of(stack),
+    )
 
 
 def _is_accumulator(change: ScalarChange) -> bool:
