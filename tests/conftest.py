@@ -86,6 +86,7 @@ SHARED = ("trainer_run", "trainer", "loop")
 """Recordings for the whole session: what reads one runs in one process, so that it is made once."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together what shares recordings (``--dist loadgroup``), and skip browser tests where there is no browser.
 
