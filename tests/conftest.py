@@ -82,19 +82,8 @@ def _has_browser() -> bool:
     return shutil.which("chromedriver") is not None and any(shutil.which(name) for name in browsers)
 
 
-SHARED = ("trainer_run", "trainer", "loop")
-"""Recordings for the whole session: what reads one runs in one process, so that it is made once."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares recordings (``--dist loadgroup``), and skip browser tests where there is no browser.
-
-    CI must have a browser.
-    """
-    for item in items:
-        shared = [name for name in SHARED if name in getattr(item, "fixturenames", ())]
-        item.add_marker(pytest.mark.xdist_group("shared" if shared else str(item.path)))
+    """Skip browser tests where there is no browser; CI must have one."""
     if _has_browser() or os.environ.get("CI") == "true":
         return
     skip = pytest.mark.skip(reason="no Chromium with chromedriver on this machine")
