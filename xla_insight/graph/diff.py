@@ -43,6 +43,11 @@ class Prepared:
         self.merged = self.canonicalizer.form()
 
     @cached_property
+    def lined(self) -> int:
+        """How many instructions know the line they come from."""
+        return sum(bool(instruction.metadata.stack) for instruction in self.graph.instructions)
+
+    @cached_property
     def plain(self) -> Form:
         """The form in which equal instructions stay apart."""
         return self.canonicalizer.form(merge=False)
@@ -77,6 +82,11 @@ def _pair(
         merged = (before.without_lines, after.without_lines)
     if same_structure(*merged):
         return merged, pair_by_number(*merged), align_in_order(*merged)
+    # Lines can be off for a part of a trace: constants of one value are then one in one graph and several in the other.
+    if before.canonicalizer.live_count == after.canonicalizer.live_count and before.lined != after.lined:
+        unlined = (before.without_lines, after.without_lines)
+        if same_structure(*unlined):
+            return unlined, pair_by_number(*unlined), align_in_order(*unlined)
     parameters = pair_by_number(*merged) if same else pair_parameters(*merged)
     in_place = len(parameters) == len(before.graph.parameters) == len(after.graph.parameters) and all(
         merged[0].instruction(x).number == merged[1].instruction(y).number for x, y in parameters

@@ -44,6 +44,19 @@ def test_a_longer_batch_is_one_changed_input() -> None:
     assert result.follows > 100
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_lines_that_are_known_for_a_part_change_nothing(share: float) -> None:
+    whole = modules.graph("longer")
+    *called, entry = whole.computations
+    kept = int(share * len(entry.instructions))
+    bare = [i._replace(metadata=i.metadata._replace(stack=())) for i in entry.instructions[:kept]]
+    part = replace(entry, instructions=(*bare, *entry.instructions[kept:]))
+    before = modules.graph("base")
+    result = diff(before, replace(whole, computations=(*called, part)))
+    assert result.same_structure and len(result.moves) == len(diff(before, whole).moves)
+    assert [root.kinds for root in result.roots] == [(K.SHAPE,)]
+
+
 def test_a_python_number_is_a_literal() -> None:
     result = diff(modules.graph("longer"), modules.graph("power"))
     assert result.same_but_constants
