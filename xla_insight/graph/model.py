@@ -204,6 +204,11 @@ class Graph:
         """Whether any instruction knows its source line."""
         return any(instruction.metadata.stack for instruction in self.instructions)
 
+    @cached_property
+    def is_optimized(self) -> bool:
+        """Whether the compiler has been through it: only then are operations fused."""
+        return any(instruction.opcode == "fusion" for instruction in self.instructions)
+
     def opcode_counts(self) -> Counter[str]:
         """How often each opcode occurs in all computations."""
         return Counter(i.opcode for computation in self.computations for i in computation.instructions)

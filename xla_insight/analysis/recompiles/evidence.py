@@ -25,6 +25,7 @@ DTYPES = {
 SAME_COMPUTATION = "same computation"
 SAME_ROOTS = "same computation, same roots"
 OTHER_ROOTS = "same computation, other roots"
+SAME_SIMPLIFIED = "same computation once simplified"
 """Notes of graphs that compute the same: how much is known of which part of the key moved."""
 
 

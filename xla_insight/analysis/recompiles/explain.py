@@ -11,7 +11,14 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from xla_insight.analysis.recompiles.evidence import OTHER_ROOTS, SAME_COMPUTATION, SAME_ROOTS, Evidence, Explanation
+from xla_insight.analysis.recompiles.evidence import (
+    OTHER_ROOTS,
+    SAME_COMPUTATION,
+    SAME_ROOTS,
+    SAME_SIMPLIFIED,
+    Evidence,
+    Explanation,
+)
 from xla_insight.analysis.recompiles.happenings import Happenings
 from xla_insight.analysis.recompiles.history import Compile, FamilyKey, History, executions_of
 from xla_insight.analysis.recompiles.library import GraphLibrary
@@ -72,8 +79,8 @@ class _Walk:
         signature = None if compile_.seen_before or compile_.eager else self._library.signature(compile_.graph)
         against = self._relative(compile_, signature)
         explanation = explanation_of(self._evidence(compile_, against))
-        if explanation.note == SAME_COMPUTATION:
-            explanation = replace(explanation, note=self._which_layer(compile_.graph, against))
+        if explanation.note in (SAME_COMPUTATION, SAME_SIMPLIFIED):
+            explanation = replace(explanation, note=self._which_layer(explanation.note, compile_.graph, against))
         if against is not None:
             self._repeats.compared(compile_, explanation, against)
         self._remember(compile_, signature)
@@ -82,11 +89,11 @@ class _Walk:
     def _short_cut(self, compile_: Compile) -> tuple[str, Explanation] | None:
         return None if compile_.seen_before or compile_.eager else self._repeats.explained(compile_)
 
-    def _which_layer(self, graph: str | None, against: str | None) -> str:
+    def _which_layer(self, note: str, graph: str | None, against: str | None) -> str:
         """Which part of the key moved, when the framework's own text was recorded: it has the hashes of the roots."""
         roots = [_roots(self._text(name)) if name else None for name in (graph, against)]
         if None in roots:
-            return SAME_COMPUTATION
+            return note
         return SAME_ROOTS if roots[0] == roots[1] else OTHER_ROOTS
 
     def _relative(self, compile_: Compile, wanted: Signature | None) -> str | None:

@@ -10,7 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from xla_insight.analysis.recompiles.advice import shown as example_of
-from xla_insight.analysis.recompiles.evidence import OTHER_ROOTS, SAME_COMPUTATION, SAME_ROOTS, Explanation
+from xla_insight.analysis.recompiles.evidence import (
+    OTHER_ROOTS,
+    SAME_COMPUTATION,
+    SAME_ROOTS,
+    SAME_SIMPLIFIED,
+    Explanation,
+)
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.facts import numbers
 
@@ -132,6 +138,11 @@ def _baked(members: Sequence[Explained]) -> str:
 
 def _special(members: Sequence[Explained]) -> str:
     shown = example_of(members)
+    if shown.note == "simplified":
+        return (
+            f"A number used at {root_at(shown)} is 0, 1 or -1 in one graph and another in the next (the framework makes"
+            " these values constants, and the compiler leaves out what they do not change)."
+        )
     return (
         f"A scalar used by {_operation(shown)} at {root_at(shown)} became 0, 1 or -1, or stopped being it:"
         f" {_now_before(shown)} (the framework makes these values constants)."
@@ -306,6 +317,8 @@ def _replaced(members: Sequence[Explained]) -> str:
 _SAME = {
     SAME_COMPUTATION: "only which values share a node or a buffer differs (a run at level full says which)",
     SAME_ROOTS: "the hashes of its outputs are equal too, so the order of its inputs or the buffers given away moved",
+    SAME_SIMPLIFIED: "the compiler simplified both to one program, so what differs is in nothing that it kept: a factor"
+    " that became 1, a number or a branch without effect (`xla-insight run` keeps graphs as they were before that)",
     OTHER_ROOTS: "the hashes of its outputs differ, so an attribute differs that the graph does not show",
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
+from xla_insight.analysis.recompiles.rules.initial import pending_values
 from xla_insight.analysis.recompiles.rules.inputs import changed_inputs, data_dependent_shape, state_shape
 from xla_insight.analysis.recompiles.rules.known import (
     evicted,
@@ -18,6 +19,7 @@ from xla_insight.analysis.recompiles.rules.known import (
     unexplained,
     without_graphs,
 )
+from xla_insight.analysis.recompiles.rules.simplified import simplified_scalar
 from xla_insight.analysis.recompiles.rules.structure import (
     control_flow,
     gradients_appeared,
@@ -48,6 +50,8 @@ RULES: tuple[Rule, ...] = (
     same_structure,
     parameters_replaced,
     live_outputs,
+    pending_values,
+    simplified_scalar,
     leftover,
     state_by_position,
     gradients_appeared,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
 from typing import Any
 
 from xla_insight.analysis.recompiles.evidence import (
     SAME_COMPUTATION,
+    SAME_SIMPLIFIED,
     Evidence,
     Explanation,
     in_optimizer,
@@ -39,7 +39,8 @@ def same_computation(evidence: Evidence) -> Explanation | None:
         return _sharding(evidence, difference.shardings_removed, difference.shardings_added)
     if difference.outputs.before_count != difference.outputs.after_count:
         return _outputs(evidence)
-    return Explanation("unknown", note=SAME_COMPUTATION)
+    simplified = evidence.after is not None and evidence.after.is_optimized
+    return Explanation("unknown", note=SAME_SIMPLIFIED if simplified else SAME_COMPUTATION)
 
 
 def _donation(added: int, removed: int) -> str:
@@ -116,22 +117,26 @@ def leftover(evidence: Evidence) -> Explanation | None:
     assert difference is not None
     if not difference.inserted or not evidence.read_graphs or evidence.compile.is_read:
         return None
-    added = _places(difference.inserted)
+    added = net_places(difference)
     known: Counter[tuple[str, Frame | None]] = Counter()
     for graph in evidence.read_graphs:
         known |= places_of(graph)
-    named = {place: n for place, n in added.items() if place[1] is not None}
+    named = {place: n for place, n in added.items() if place[1] is not None and n > 0}
     total = sum(named.values())
     if not total or sum(min(n, known[place]) for place, n in named.items()) < LEFTOVER_SHARE * total:
         return None
     return of_difference("live_outputs", _first(difference, DifferenceKind.INSERTED), evidence, note="leftover")
 
 
-def _places(groups: Iterable[OpGroup]) -> Counter[tuple[str, Frame | None]]:
-    found: Counter[tuple[str, Frame | None]] = Counter()
-    for group in groups:
-        found[group.op_type, group.frame] += group.count
-    return found
+def net_places(difference: GraphDiff) -> dict[tuple[str, Frame | None], int]:
+    """(framework operation, line) -> how many more instructions it has now. The compiler of an optimized graph makes
+    other instructions of the same operation: one gone and one new is none.
+    """
+    found: dict[tuple[str, Frame | None], int] = defaultdict(int)
+    for sign, groups in ((1, difference.inserted), (-1, difference.removed)):
+        for group in groups:
+            found[group.op_type, group.frame] += sign * group.count
+    return {place: number for place, number in found.items() if number}
 
 
 def places_of(graph: Graph) -> Counter[tuple[str, Frame | None]]:
@@ -226,10 +231,11 @@ def control_flow(evidence: Evidence) -> Explanation | None:
 
 def _branch(difference: GraphDiff) -> Difference | None:
     """The first computation that came, else went, outside the optimizer: what that does follows from the model."""
+    net = net_places(difference)
     for kind in (DifferenceKind.INSERTED, DifferenceKind.REMOVED):
         for root in difference.roots:
             own = root.kind is kind and root.stack and not root.stack_inferred and not _in_framework(root)
-            if own and _computes(root) and not in_optimizer(root.stack):
+            if own and _computes(root) and not in_optimizer(root.stack) and (root.op_type, site_of(root.stack)) in net:
                 return root
     return None
 

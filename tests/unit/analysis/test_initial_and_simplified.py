@@ -1,0 +1,95 @@
+"""Rules on values that an earlier graph made, and on graphs that the compiler had simplified before they were seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from xla_insight.analysis.recompiles.evidence import SAME_SIMPLIFIED, Evidence, Explanation
+from xla_insight.analysis.recompiles.rules import explanation_of
+from xla_insight.graph.diff import diff
+from xla_insight.graph.model import Graph
+
+from .test_rules import COMPILE, explained, graph
+
+
+def windows(*, positions: str, offset: str, more: str = "") -> Graph:
+    """Picks ``data[:, positions + offset]``; the positions are an iota made at line 13, or an input."""
+    made = positions == "iota"
+    return graph(
+        "data = f32[16,64] parameter(0) @11 xla__device_data",
+        "ps = s64[8] iota(), iota_dimension=0 @13 aten__arange" if made else
+        "ps = s64[8] parameter(1) @17 xla__device_data",
+        f"n = s64[] {offset} @17 {'xla__device_data' if 'parameter' in offset else 'prim__Constant'}",
+        "ns = s64[8] broadcast(n), dimensions={} @17 aten__add",
+        "where = s64[8] add(ps, ns) @17 aten__add",
+        *([more] if more else []),
+        f"y = f32[16,8] gather({'z' if more else 'data'}, where) @17 aten__index_select",
+        "ROOT all = (s64[8], f32[16,8]) tuple(ps, y)" if made else "ROOT all = (f32[16,8]) tuple(y)",
+    )  # fmt: skip
+
+
+def test_a_tensor_that_was_still_pending_in_the_first_graph_is_state() -> None:
+    first = windows(positions="iota", offset="constant(0)")
+    for then in ("constant(1)", "parameter(2)"):
+        found = explained(first, windows(positions="input", offset=then), ran=1, against_ran=1)
+        assert (found.cause, found.expected, found.note) == ("warm_up", True, "state")
+        assert found.frame is not None and found.frame.line == 13, "where it was made"
+
+
+def test_what_is_computed_anew_beside_it_is_a_branch() -> None:
+    first = windows(positions="iota", offset="constant(0)")
+    other = windows(positions="input", offset="constant(1)", more="z = f32[16,64] negate(data) @18 aten__neg")
+    found = explained(first, other, ran=1, against_ran=1)
+    assert (found.cause, found.frame and found.frame.line) == ("control_flow", 18)
+
+
+def optimized(factor: str, *more: str, line: int = 12) -> Graph:
+    """``upload * factor`` and a product with a weight, as the compiler leaves them: a factor of 1 is gone."""
+    scaled = [
+        *([f"k = f32[] {factor} @{line} {'xla__device_data' if 'parameter' in factor else 'prim__Constant'}",
+           f"ks = f32[8] broadcast(k), dimensions={{}} @{line} aten__mul",
+           f"x = f32[8] multiply(upload, ks) @{line} aten__mul"] if factor else ["x = f32[8] copy(upload)"]),
+    ]  # fmt: skip
+    product = "fusion(x, w), kind=kLoop" if factor else "dot(x, w), lhs_contracting_dims={0}, rhs_contracting_dims={0}"
+    return graph(
+        "upload = f32[8] parameter(0) @12 xla__device_data",
+        "w = f32[8] parameter(1) @13 xla__device_data",
+        *scaled,
+        f"y = f32[8] {product} @13 aten__addmm",
+        "f = f32[8] fusion(y), kind=kLoop",
+        *more,
+        f"ROOT all = (f32[8]) tuple({'z' if more else 'f'})",
+    )
+
+
+def simplified(before: Graph, after: Graph, **evidence: tuple[Graph, ...]) -> Explanation:
+    difference = diff(before, after)
+    return explanation_of(Evidence(COMPILE, 3, "before", difference, before, after, **evidence))  # type: ignore[arg-type]
+
+
+def test_a_factor_that_the_compiler_left_out_is_a_special_scalar_and_no_branch() -> None:
+    forms = {"zero": optimized("constant(0)"), "one": optimized(""), "two": optimized("parameter(2)")}
+    for one, other in (("one", "zero"), ("two", "one"), ("one", "two")):
+        found = simplified(forms[one], forms[other])
+        assert (found.cause, found.frame and found.frame.line) == ("special_scalar", 12), (one, other)
+
+
+def test_arithmetic_in_a_line_that_only_one_graph_runs_is_a_branch() -> None:
+    found = simplified(optimized(""), optimized("parameter(2)", line=15))
+    assert (found.cause, found.frame and found.frame.line) == ("control_flow", 15)
+
+
+def test_what_a_read_ran_explains_only_operations_that_are_more_than_before() -> None:
+    one, two = optimized(""), optimized("parameter(2)", "z = f32[8] tanh(f) @18 aten__tanh")
+    read = graph(
+        "upload = f32[8] parameter(0) @12 xla__device_data",
+        "ROOT y = f32[8] negate(upload) @13 aten__addmm",
+    )
+    reading = Evidence(COMPILE, 3, "before", diff(two, one), two, one, read_graphs=(read,))
+    assert explanation_of(reading).note != "leftover", "its addmm was there, as a fusion"
+    assert explanation_of(replace(reading, difference=diff(one, two), before=one, after=two)).cause == "control_flow"
+
+
+def test_graphs_that_the_compiler_made_one_say_so() -> None:
+    found = simplified(optimized("constant(0)"), optimized("constant(0)"))
+    assert (found.cause, found.note) == ("unknown", SAME_SIMPLIFIED)
