@@ -5,6 +5,7 @@ Owns the choice of base moves and the texts of differences. Leaves collecting ca
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -16,7 +17,13 @@ from xla_insight.graph.model import Frame, Instruction
 from xla_insight.graph.moves import Explainer, Move, dimension_moves
 
 MAX_SPOTS = 20
-_FRAMEWORK_PARTS = ("/torch/", "/torch_xla/", "/jax/", "/jaxlib/", "/tensorflow/")
+_FRAMEWORK = re.compile(
+    r"/(torch|torch_xla|torch_tpu|functorch|jax|jaxlib|tensorflow)/|/typing_extensions\.py$"
+    r"|[/\\][Ll]ib(64)?[/\\]python3[^/\\]*[/\\](?!site-packages|dist-packages)"
+    r"|^<(?!ipython|stdin)"
+)
+"""Frameworks, thin wrappers around them, the standard library (``copy.deepcopy``), and code that a compiler generated
+(``<eval_with_key>.3``): no line in them says why."""
 _MAKERS = frozenset({"iota", "constant", "slice", "dynamic-slice", "pad"})
 
 
@@ -177,8 +184,8 @@ def site_of(stack: tuple[Frame, ...]) -> Frame | None:
 
 
 def in_framework(frame: Frame) -> bool:
-    """Whether a frame belongs to torch, torch_xla, JAX or TensorFlow itself."""
-    return any(part in frame.file for part in _FRAMEWORK_PARTS)
+    """Whether a frame belongs to torch, torch_xla, JAX or TensorFlow itself, to the standard library or to no file."""
+    return _FRAMEWORK.search(frame.file) is not None
 
 
 def first_of_groups(

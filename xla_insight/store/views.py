@@ -65,11 +65,14 @@ FROM parsed ORDER BY process, site
 """
 
 _SOURCES = ", ".join(f"'{source}'" for source in StepSource)
-_NO_STEP_SYNCS = ", ".join(f"'{trigger}'" for trigger in (Trigger.FORCED, Trigger.READ, Trigger.AUTOGRAD))
+_NO_STEP_SYNCS = ", ".join(f"'{trigger}'" for trigger in (
+    Trigger.FORCED, Trigger.READ, Trigger.AUTOGRAD, Trigger.DYNAMO_COMPILE,
+))  # fmt: skip
 
 # A step covers (end of the one before, its own end]; the first begins with the recording. Numbers are the recorder's
 # own while they rise, so that a lost mark does not shift those after it. A compiled function cuts twice at the line
-# that calls it, before and after its body: one of the two ends the step.
+# that calls it, before and after its body: one of the two ends the step. Where dynamo runs graphs, a sync at the end of
+# the step may have nothing left to run, and still ends it; without one, the call of the compiled function does.
 STEPS = f"""
 CREATE TABLE steps AS
 WITH marked AS (
@@ -77,16 +80,20 @@ WITH marked AS (
     FROM log WHERE kind = '{Kind.STEP}' AND list_contains([{_SOURCES}], name)
 ), best AS (
     SELECT process, min(place) AS place FROM marked GROUP BY process
+), dynamo AS (
+    SELECT DISTINCT process FROM log WHERE kind = '{Kind.SYNC}' AND name = '{Trigger.DYNAMO_EXECUTE}'
 ), cuts AS (
-    SELECT e.process, e.time_ns + e.duration_ns AS end_ns, e.value > 0 AS ran,
+    SELECT e.process, e.time_ns + coalesce(e.duration_ns, 0) AS end_ns,
+           e.value > 0 OR e.process IN (SELECT process FROM dynamo) AS ran, e.name = '{Trigger.DYNAMO_EXECUTE}' AS called,
            coalesce(s.user_file, s.file) AS file, coalesce(s.user_line, s.line) AS line,
            CASE WHEN e.name = '{Trigger.COMPILED_FUNCTION}' THEN e.site ELSE -1 END AS part
     FROM log e JOIN sites s ON s.process = e.process AND s.site = e.site
-    WHERE e.kind = '{Kind.SYNC}' AND e.duration_ns IS NOT NULL AND e.name NOT IN ({_NO_STEP_SYNCS})
+    WHERE e.kind = '{Kind.SYNC}' AND (e.duration_ns IS NOT NULL OR e.name = '{Trigger.DYNAMO_EXECUTE}')
+      AND e.name NOT IN ({_NO_STEP_SYNCS})
       AND e.process NOT IN (SELECT process FROM best)
 ), lines AS (
     SELECT process, file, line, part, row_number() OVER (
-        PARTITION BY process ORDER BY count(*) FILTER (ran) DESC, count(*) DESC, max(end_ns) DESC, file, line
+        PARTITION BY process ORDER BY count(*) FILTER (ran) DESC, bool_and(called), count(*) DESC, max(end_ns) DESC, file, line
     ) AS place
     FROM cuts WHERE file IS NOT NULL AND line IS NOT NULL GROUP BY process, file, line, part
 ), ends AS (

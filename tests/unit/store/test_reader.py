@@ -242,23 +242,27 @@ def test_a_hostile_run_file_is_one_clear_sentence(tmp_path: Path, content: bytes
 WRONG = [None, True, -1, 2**70, 1.5, "x" * 1000, [], {}, [[1]], {"a": [1]}]
 
 
-@pytest.mark.parametrize("value", WRONG, ids=lambda value: type(value).__name__ + str(value)[:6])
-def test_facts_of_wrong_types_are_dropped(tmp_path: Path, value: object) -> None:
-    run = build_run(tmp_path / "run", steps=3)
-    path = process_folder(run) / "process.json"
-    facts = json.loads(path.read_text())
-    for name in facts:
-        if name != "schema":
-            path.write_text(json.dumps({**facts, name: value}))
-            assert open_and_look(run) > 0
-    path.write_text(json.dumps({"schema": 1, **dict.fromkeys([name for name in facts if name != "schema"], value)}))
+def test_facts_of_wrong_types_are_dropped(tmp_path: Path) -> None:
+    """Each fact has each wrong value in one of the processes of a run."""
+    run = build_run(tmp_path / "run", steps=3, ranks=len(WRONG))
+    paths = sorted(run.glob("rank-*/process.json"))
+    assert len(paths) == len(WRONG)
+    facts = [json.loads(path.read_text()) for path in paths]
+    names = sorted({name for known in facts for name in known} - {"schema"})
+    for few in (names[first : first + 5] for first in range(0, len(names), 5)):
+        for rank, (path, known) in enumerate(zip(paths, facts, strict=True)):
+            wrong = {name: WRONG[(rank + place) % len(WRONG)] for place, name in enumerate(few)}
+            path.write_text(json.dumps({**known, **wrong}))
+        assert open_and_look(run) > 0
+    for path, value in zip(paths, WRONG, strict=True):
+        path.write_text(json.dumps({"schema": 1, **dict.fromkeys(names, value)}))
     assert open_and_look(run) > 0
-    (run / "run.json").write_text(
-        json.dumps({"schema": 1, **dict.fromkeys(("id", "group", "command", "started_unix_ns", "level"), value)})
-    )
-    with open_run(run) as opened:
-        assert isinstance(opened.info.get("command", []), list)
-        assert isinstance(opened.info.get("started_unix_ns", 0), int)
+    for value in WRONG:
+        fields = dict.fromkeys(("id", "group", "command", "started_unix_ns", "level"), value)
+        (run / "run.json").write_text(json.dumps({"schema": 1, **fields}))
+        with open_run(run) as opened:
+            assert isinstance(opened.info.get("command", []), list)
+            assert isinstance(opened.info.get("started_unix_ns", 0), int)
 
 
 def test_a_process_of_a_newer_schema_is_skipped_and_named(tmp_path: Path) -> None:

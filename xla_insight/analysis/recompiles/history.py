@@ -6,7 +6,6 @@ Owns families (cuts at the same place that do the same job) and the order of com
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,11 +17,11 @@ import pandas as pd
 from xla_insight.analysis.intervals import Nanoseconds
 from xla_insight.analysis.tables import Place, RunTables, integers
 from xla_insight.facts.events import Trigger
+from xla_insight.graph.model import Frame
+from xla_insight.graph.roots import in_framework
 
 FamilyKey = tuple[object, ...]
 
-_FRAMEWORK_FILE = re.compile(r"/(torch|torch_xla|torch_tpu|functorch)/|/typing_extensions\.py$|^<eval_with_key>")
-"""Code of the framework, thin wrappers around it, and code that its compiler generates anew for each graph."""
 UNRELATED_SIZE = 8
 """A graph this many times as large (inputs and outputs) does another job."""
 _READ_LIKE = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
@@ -192,7 +191,7 @@ def eager_processes(compiles: pd.DataFrame) -> frozenset[int]:
 
 def frames_outside(stack: Iterable[tuple[str, int, str]]) -> tuple[tuple[str, int, str], ...]:
     """The frames outside the framework: what tells one cut of the program from another."""
-    return tuple(frame for frame in stack if not _FRAMEWORK_FILE.search(frame[0]))
+    return tuple(frame for frame in stack if not in_framework(Frame(*frame)))
 
 
 def executions_of(ran: pd.DataFrame) -> Counter[tuple[int, str]]:

@@ -209,7 +209,8 @@ def _unit_times(frames: Frames, start: Integers) -> dict[str, Any]:
     free_from = np.maximum.accumulate(np.concatenate(([0], end)))[:-1] if len(end) else end
     busy = np.maximum(0, end - np.maximum(begin, free_from))
     timed = cut[known] >= 0
-    busy_s = np.bincount(cut[known][timed], busy[timed] / 1e9, count)
+    # Of nothing, bincount makes integers.
+    busy_s = np.bincount(cut[known][timed], busy[timed] / 1e9, count).astype(np.float64)
     busy_s[np.bincount(cut[known][timed], minlength=count) == 0] = np.nan
     compiled = np.searchsorted(start, _integers(compiles["cut_ns"]), "right") - 1
     inside = compiled >= 0
@@ -218,7 +219,7 @@ def _unit_times(frames: Frames, start: Integers) -> dict[str, Any]:
     return {
         "unit_wall_s": np.diff(np.append(start, last)) / 1e9,
         "unit_busy_s": busy_s,
-        "unit_compile_s": np.bincount(compiled[inside], compile_s[inside], count),
+        "unit_compile_s": np.bincount(compiled[inside], compile_s[inside], count).astype(np.float64),
         "unit_compiles": np.bincount(compiled[inside], minlength=count).astype(np.int64),
     }
 
