@@ -8,6 +8,7 @@ codes. Leaves all computing to ``analysis`` and all wording of results to ``repo
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -41,11 +42,12 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     from xla_insight.cli.output import BROKEN_PIPE_EXIT_CODE, DISK_FULL, discard_output
 
+    if sys.stdout is None:  # closed by whoever started us, who wants no results
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     command = typer.main.get_command(build_app())
     try:
         result = command.main(args=arguments, prog_name="xla-insight", standalone_mode=False)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except typer.TyperException as error:
         return _complain(error.format_message(), error.exit_code)
     except InsightError as error:
