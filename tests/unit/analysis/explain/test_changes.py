@@ -46,10 +46,10 @@ def test_padding_names_the_dimension(root: dict[str, Any], code: str) -> None:
 
 def test_the_plan_of_the_run_is_the_code() -> None:
     plan = ShapeFacts("", "optimal-1", ((96,),), 3.0, 2, "the code", dimensions=("ids[1]", "mask[1]"))
-    for root in ({"input": "ids", "dimension": 1}, {"input": "mask", "dimension": 1}, {"input": "ids"}):
-        assert code_change(entry("input_shape", **root), plan) == "the code"
-    for root in ({"input": "ids", "dimension": 0}, {"input": "other", "dimension": 1}, {"dimension": 1}):
-        assert code_change(entry("input_shape", **root), plan) not in ("", "the code")
+    for name, dimension in (("ids", 1), ("mask", 1), ("ids", None)):
+        assert code_change(entry("input_shape", input=name, dimension=dimension), plan) == "the code"
+    for name, dimension in (("ids", 0), ("other", 1), ("", 1)):
+        assert code_change(entry("input_shape", input=name, dimension=dimension), plan) not in ("", "the code")
     leave = replace(plan, plan=None, buckets=(), code="")
     assert code_change(entry("input_shape", input="ids", dimension=1), leave) == ""
 
