@@ -115,7 +115,7 @@ def launch_recorded(workload: Workload, run: str, level: str, exchange: Path) ->
 
 
 def read_exchange(exchange: Path, name: str) -> dict[str, Any]:
-    """What the child left under ``name``: `LIVE_FILE`, `RESULT_FILE` or `ERROR_FILE`; empty when there is nothing yet."""
+    """What the child left under ``name``: `LIVE_FILE`, `RESULT_FILE` or `ERROR_FILE`; empty while there is nothing."""
     try:
         found = json.loads((exchange / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
