@@ -100,8 +100,9 @@ def _member_of(entry: Recompile, graph: str | None) -> Member | None:
 
 
 def _telling_member(entry: Recompile, kept: frozenset[str]) -> Member | None:
-    """The first compile whose graph can be shown beside the one before, else the first at all."""
-    for member in entry.members:
-        if member.graph in kept and member.against in kept:
-            return member
+    """The first compile whose graph can be shown beside the one before, rather the one that the sentence is about;
+    else the first at all."""
+    shown = [member for member in entry.members if member.graph in kept and member.against in kept]
+    for member in (*(member for member in shown if member.root == entry.root), *shown):
+        return member
     return entry.members[0] if entry.members else None

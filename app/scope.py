@@ -13,6 +13,7 @@ import pandas as pd
 from dash.exceptions import PreventUpdate
 
 from xla_insight.errors import InsightError, RunNotFoundError
+from xla_insight.facts import numbers
 
 from .address import Address
 from .causes import steps_of_cause
@@ -116,4 +117,5 @@ def shown(
     process = view.process(scope.process)
     if process is None:
         raise PreventUpdate
+    numbers.tell_apart(view.report.run.paths)
     return Shown(view, process, (int(steps[0]), int(steps[1])) if steps else None, graph, cause)

@@ -246,7 +246,7 @@ def _register_detail(app: Dash, library: Library, explanations: Explanations) ->
         chosen, address = _chosen(selected, search)
         if chosen is None:
             return None, None
-        return detail.cause(chosen.entry), detail.change(selected.view.report, chosen, address)
+        return detail.cause(chosen), detail.change(selected.view.report, chosen, address)
 
     @app.callback(
         Output(Recompilations.ROOT, "children"),

@@ -23,7 +23,7 @@ from xla_insight.analysis.explain.explanation import (
     root_facts,
     without_indent,
 )
-from xla_insight.facts.report import Member, Recompile, Report, Site
+from xla_insight.facts.report import Member, Recompile, Report, ShapeFacts, Site
 from xla_insight.report import numbers
 from xla_insight.report.figures_around import around_root
 from xla_insight.report.figures_colours import Scheme
@@ -38,10 +38,16 @@ from ..listing import listing
 _STEPS_LISTED = 12
 
 
-def cause(entry: Recompile) -> list[Any]:
-    """What a reader needs in the first five seconds: the cause and the sentence."""
+def cause(chosen: Chosen) -> list[Any]:
+    """What a reader needs in the first five seconds: the cause and the sentence; that of the compile shown, too, when
+    the first is about another one."""
+    entry, member = chosen.entry, chosen.member
     head = html.Div([html.H3(cause_word(entry.cause), className="cause-word"), _mark(entry)], className="detail-head")
-    return [head, html.P(parts.unbroken(entry.summary), className="cause-summary")]
+    told = [head, html.P(parts.unbroken(entry.summary), className="cause-summary")]
+    if member is not None and member.summary and member.root != entry.root:
+        which = "This compile" if member.step is None else f"Step {numbers.count(member.step)}"
+        told.append(html.P(parts.unbroken(f"{which}, shown here: {member.summary}"), className="cause-own"))
+    return told
 
 
 def root(view: RunView, entry: Recompile, explained: Explanation | None) -> list[Any]:
@@ -52,7 +58,7 @@ def root(view: RunView, entry: Recompile, explained: Explanation | None) -> list
 
 def change(report: Report, chosen: Chosen, address: Address) -> list[Any]:
     """What to change, and the figures of the cause."""
-    return [*_advice(chosen.entry), _facts(report, chosen, address)]
+    return [*_advice(chosen.entry, report.shapes), _facts(report, chosen, address)]
 
 
 def _mark(entry: Recompile) -> Any:
@@ -63,7 +69,7 @@ def _versions(root: RootFacts | None) -> list[Any]:
     """Now and before, only what differs."""
     if root is None or not (root.now or root.before):
         return []
-    name = " ".join(filter(None, (root.input_name, root.operation or root.opcode)))
+    name = " ".join(filter(None, (root.input_name, root.said)))
     lines = [
         html.Div([html.Dt(word), html.Dd(html.Code(text or "nothing"))], className=f"version version-{word}")
         for word, text in (("now", root.now), ("before", root.before))
@@ -106,10 +112,10 @@ def _snippet(view: RunView, word: str, site: Site, *, inferred: bool, around: bo
     return html.Div([head, html.Pre(rows) if rows else None], className="code")
 
 
-def _advice(entry: Recompile) -> list[Any]:
+def _advice(entry: Recompile, shapes: ShapeFacts | None) -> list[Any]:
     if not entry.advice:
         return []
-    code = code_change(entry)
+    code = code_change(entry, shapes)
     return [
         html.Div(
             [

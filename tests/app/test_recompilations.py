@@ -22,7 +22,7 @@ from xla_insight_app.scope import Shown
 from tests.app.test_pages import text_of
 from tests.kept_graphs import build_explained_run
 from tests.synthetic import HOSTILE_FORMULA, graph_hash
-from xla_insight.facts.report import Member, Recompile, Report, Severity
+from xla_insight.facts.report import Member, Recompile, Report, Severity, ShapeFacts
 from xla_insight.report.figures_colours import Scheme
 
 ROOT = {
@@ -37,6 +37,9 @@ def explained_as(report: Report, cause: str, **changes: Any) -> Report:
     expected = tuple(entry for entry in report.recompiles if entry.expected)
     others = [entry for entry in report.recompiles if not entry.expected]
     members = sorted((member for entry in others for member in entry.members), key=lambda member: member.step or 0)
+    root = changes.get("root", {})
+    own = {**root, "before": "s64[4,16]", "now": "s64[4,15]"} if root else {}
+    members = [replace(members[0], root=root), *(replace(m, root=own, summary="Shorter.") for m in members[1:])]
     one = replace(
         others[0], cause=cause, severity=Severity.WARNING, advice="Pad to a few lengths.", summary="Another length.",
         count=len(members),
@@ -155,16 +158,32 @@ def test_the_detail_tells_now_before_the_line_and_the_change(selected: Shown) ->
     assert chosen.target is not None
     explained = Explanations().of(selected.view, chosen.target)
     shown = [
-        *detail.cause(chosen.entry),
+        *detail.cause(chosen),
         *detail.root(selected.view, chosen.entry, explained),
         *detail.change(selected.view.report, chosen, Address(run="run")),
     ]
     text = text_of(shown)
     order = ["input shape", chosen.entry.summary, "input_ids", "s64[4,16]", "s64[4,12]", "collate.py:7",
-             "Pad to a few lengths.", "BucketCollator"]  # fmt: skip
+             "Pad to a few lengths.", '("input_ids", "attention_mask"): [88]']  # fmt: skip
     positions = [text.index(part) for part in order]
     assert positions == sorted(positions)
     assert text_of(of_class(shown, "code-here")[0]) == "7 ids = pad(batch)"
+
+
+def test_another_compile_than_the_example_is_told_apart(selected: Shown) -> None:
+    assert "shown here" not in text_of(detail.cause(the_choice(selected)))
+    chosen = the_choice(selected, graph=graph_hash("C"))
+    assert text_of(detail.cause(chosen)).endswith("Another length. Step 5, shown here: Shorter.")
+    assert chosen.target is not None
+    root = detail.root(selected.view, chosen.entry, Explanations().of(selected.view, chosen.target))
+    assert "s64[4,15]" in text_of(root) and "s64[4,12]" not in text_of(root)
+
+
+def test_the_code_to_copy_is_that_of_the_page_shapes(selected: Shown) -> None:
+    plan = ShapeFacts("", "optimal-1", ((16,),), 1.0, 2, "BucketCollator([16])", dimensions=("input_ids[1]",))
+    report = replace(selected.view.report, shapes=plan)
+    text = text_of(detail.change(report, the_choice(selected), Address(run="run")))
+    assert "BucketCollator([16])" in text and "functional.pad" not in text
 
 
 def test_both_graphs_beside_each_other(selected: Shown) -> None:

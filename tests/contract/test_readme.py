@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
 
 import pytest
 import typer.main
@@ -11,6 +14,7 @@ import typer.main
 import xla_insight
 from tests.conftest import CommandLine, Recording
 from xla_insight.cli import build_app
+from xla_insight.facts.report import Report, Site
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +54,26 @@ def test_the_query_runs(readme: str, trainer_run: Recording, command_line: Comma
     done = command_line("sql", trainer_run.path, query.group(1), "--format", "csv")
     assert done.returncode == 0, done.stderr
     assert "transformers/masking_utils.py" in done.stdout
+
+
+def nullable(kind: type, prefix: str = "") -> Iterator[str]:
+    """Paths of the fields of a record that may be None in its JSON; a `Site` is not, it becomes ``{}``."""
+    for name, hint in get_type_hints(kind).items():
+        parts = [hint]
+        for part in parts:
+            parts += get_args(part)
+        many = "[]" if any(get_origin(part) is tuple for part in parts) else ""
+        if type(None) in get_args(hint) and Site not in parts:
+            yield f"{prefix}{name}"
+        for part in parts:
+            if is_dataclass(part) and isinstance(part, type) and part is not Site:
+                yield from nullable(part, f"{prefix}{name}{many}.")
+
+
+def test_every_field_that_may_be_null_is_described(repository: Path) -> None:
+    described = (repository / "docs" / "report-json.md").read_text(encoding="utf-8")
+    first_cells = [line.split("|")[1] for line in described.split("\n") if line.startswith("| `")]
+    assert set(re.findall(r"`([^`]+)`", " ".join(first_cells))) == set(nullable(Report))
 
 
 def test_every_make_target_exists(readme: str, repository: Path) -> None:

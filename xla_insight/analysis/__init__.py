@@ -6,6 +6,7 @@ reading to ``store`` and drawing to ``report`` and the dashboard.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +16,14 @@ from xla_insight.analysis.device_facts import device_facts
 from xla_insight.analysis.findings import Context, all_findings
 from xla_insight.analysis.graph_table import build_graph_table
 from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
-from xla_insight.analysis.recompiles.entries import recompile_entries
+from xla_insight.analysis.recompiles.entries import Totals, recompile_entries
 from xla_insight.analysis.shapes import shape_facts
 from xla_insight.analysis.step_table import build_step_table
 from xla_insight.analysis.tables import Process, RunTables, load_tables
 from xla_insight.analysis.time_facts import time_facts
 from xla_insight.analysis.totals import graph_facts, step_facts
 from xla_insight.analysis.verdict import Evidence, verdict
+from xla_insight.facts import numbers
 from xla_insight.facts.report import Report, RunFacts
 
 if TYPE_CHECKING:
@@ -44,13 +46,21 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
     else:
         opened = run
     tables = load_tables(opened) if tables is None else tables
+    names = numbers.same_names(tables.files())
+    with numbers.telling_apart(names):
+        return _report(opened, tables, names)
+
+
+def _report(opened: Run, tables: RunTables, names: dict[str, str]) -> Report:
     main = tables.main_process()
     graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
-    facts = _run_facts(opened, tables, main)
+    facts = replace(_run_facts(opened, tables, main), paths=names)
     library = GraphLibrary(tables.hlo)
     history, explained = explained_compiles(tables, library)
     wall_s = time.wall_s * facts.processes
-    recompiles = recompile_entries(explained, history, tables, graphs.compiles, wall_s)
+    shapes = shape_facts(opened)
+    totals = Totals(graphs.compiles, wall_s, shapes)
+    recompiles = recompile_entries(explained, history, tables, totals)
     findings = all_findings(Context(tables, graphs, steps, time, main, explained, library))
     return Report(
         run=facts,
@@ -61,7 +71,7 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
         time=time,
         verdict=verdict(Evidence(facts, steps, graphs, recompiles, findings, time)),
         data=data_facts(tables, opened.state, opened.skipped_parts, tuple(opened.problems)),
-        shapes=shape_facts(opened),
+        shapes=shapes,
         devices=device_facts(tables, main),
         checkpoints=checkpoint_facts(tables, main),
     )

@@ -124,6 +124,11 @@ class RunTables:
             return NOWHERE
         return self.places.get((int(process), int(site)), NOWHERE)
 
+    def files(self) -> set[str]:
+        """Every file on a recorded call stack."""
+        sites = {site.file for place in self.places.values() for site in (place.site, place.user_site) if site}
+        return sites | {file for place in self.places.values() for file, _, _ in place.stack}
+
     def parts_of(self, process: Process) -> list[Process]:
         """What the same operating-system process recorded to this run, as a Trainer does that trains several times."""
 

@@ -126,14 +126,14 @@ def _compile(evidence: Evidence) -> Verdict | None:
     if evidence.share(seconds) < COMPILE_SHARE:
         return None
     count = sum(entry.count for entry in entries)
-    were = "compile was not the first of its place" if count == 1 else "compiles were not the first of their place"
+    did = "only repeats" if count == 1 else "only repeat"
     top = max(entries, key=lambda entry: entry.compile_s)
     at = f", most {_because(top)}" if top.site else ""
     return Verdict(
         "compile",
         f"Compiling again takes {numbers.share(seconds, evidence.time.wall_s)} of this run"
         f" ({numbers.duration(seconds)} of {numbers.duration(evidence.time.wall_s)}): {numbers.count(count)} of"
-        f" {numbers.count(evidence.graphs.compiles)} {were}{at}.",
+        f" {numbers.plural(evidence.graphs.compiles, 'compile')} {did}, in another form, what was compiled before{at}.",
         seconds,
     )
 

@@ -8,67 +8,78 @@ codes. Leaves all computing to ``analysis`` and all wording of results to ``repo
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from xla_insight.errors import InsightError
 
+if TYPE_CHECKING:
+    import typer
+
 VERBS = ("run", "report", "explain", "shapes", "app", "export", "compare", "check", "cache", "sql", "train", "demo")
 """Modules of this package that add a command, in the order of the help page."""
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as a shell gives it."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code: 0 fine, 1 a check failed, 2 bad usage or input.
 
-    Errors meant for the user become one line on stderr. ``arguments`` defaults to those of the process.
+    Errors meant for the user become one line on stderr; Ctrl-C ends quietly, also while modules are still loading (so
+    nothing is imported above). ``arguments`` defaults to those of the process.
     """
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    import typer
+
+    from xla_insight.cli.output import BROKEN_PIPE_EXIT_CODE, DISK_FULL, discard_output
+
+    if sys.stdout is None:  # closed by whoever started us, who wants no results
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     command = typer.main.get_command(build_app())
     try:
         result = command.main(args=arguments, prog_name="xla-insight", standalone_mode=False)
+        sys.stdout.flush()
     except typer.TyperException as error:
         return _complain(error.format_message(), error.exit_code)
     except InsightError as error:
         return _complain(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        return 130
+    except BrokenPipeError:
+        discard_output()
+        return BROKEN_PIPE_EXIT_CODE
+    except OSError as error:
+        if error.errno not in DISK_FULL:
+            raise
+        discard_output()
+        at = f" ({error.filename})" if error.filename else ""
+        return _complain(f"cannot write all of it: {error.strerror}{at}", InsightError.exit_code)
     return result if isinstance(result, int) else 0
 
 
 def build_app() -> typer.Typer:
     """The typer application with every verb of `VERBS` registered."""
+    import typer
+
+    from xla_insight.cli.root import root_command
+
     app = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
         help="Record an XLA training run, see why it recompiles and what limits it.",
     )
-    app.callback(invoke_without_command=True)(_root)
+    app.callback(invoke_without_command=True)(root_command)
     for verb in VERBS:
         import_module(f"{__name__}.{verb}").register(app)
     return app
-
-
-def _root(
-    context: typer.Context,
-    show_version: Annotated[bool, typer.Option("--version", help="Show the version and exit.", is_eager=True)] = False,
-) -> None:
-    if show_version:
-        typer.echo(f"xla-insight {_version()}")
-        raise typer.Exit
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-def _version() -> str:
-    try:
-        return version("xla-insight")
-    except PackageNotFoundError:
-        return "(not installed)"
 
 
 def _complain(sentence: str, exit_code: int) -> int:

@@ -34,6 +34,7 @@ def explain_command(
     from xla_insight.analysis import analyze
     from xla_insight.analysis.explain.explanation import explain
     from xla_insight.analysis.explain.targets import find_graph, find_targets
+    from xla_insight.facts import numbers
     from xla_insight.report.explain_json import render_explanations
     from xla_insight.report.explain_text import print_explanations
     from xla_insight.store.reader import open_run
@@ -43,7 +44,7 @@ def explain_command(
         targets = find_targets(report, wanted, opened.sql("select distinct graph from graphs")["graph"])
         other = None if against is None else find_graph(opened.graph_hashes(), against)
         found = [explain(target, opened.hlo, other) for target in targets]
-        with standard_output() as stream:
+        with numbers.telling_apart(report.run.paths), standard_output() as stream:
             if as_json:
                 stream.write(render_explanations(found, diff=diff) + "\n")
             else:

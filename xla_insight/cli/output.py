@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TextIO
 
 import typer
 
 BROKEN_PIPE_EXIT_CODE = 141
 """As a shell reports a program that SIGPIPE ended."""
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""What writing fails with when there is no room: said in one line, see ``main``."""
 
 
 @contextmanager
@@ -24,6 +27,11 @@ def standard_output() -> Iterator[TextIO]:
         yield sys.stdout
         sys.stdout.flush()
     except BrokenPipeError:
-        # The interpreter flushes stdout once more at exit; that must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         raise typer.Exit(BROKEN_PIPE_EXIT_CODE) from None
+
+
+def discard_output() -> None:
+    """Drop what stdout still holds: the interpreter flushes it once more at exit, and that must not fail again."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

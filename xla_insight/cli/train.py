@@ -129,7 +129,8 @@ def train(workload: Workload, entry: Entry, out: str | None, level: str, dry_run
     status = max((outcome.status for outcome in outcomes), default=0)
     if status not in (0, INTERRUPTED, InsightError.exit_code):  # of a user's error the child has said its one line
         kept = "".join(f"; see: xla-insight report {shlex.quote(outcome.run)}" for outcome in recorded[-1:])
-        print(f"xla-insight: the training ended early, with status {status}{kept}", file=sys.stderr)
+        ended = "was done, but its process ended" if outcomes[-1].result else "ended early,"
+        print(f"xla-insight: the training {ended} with status {status}{kept}", file=sys.stderr)
     if recorded and status in (0, INTERRUPTED):
         _summarize(entry, recorded)
     return status
@@ -138,7 +139,7 @@ def train(workload: Workload, entry: Entry, out: str | None, level: str, dry_run
 def _train_parts(workload: Workload, run: str, level: str) -> list[Outcome]:
     """Train each part until one fails or is interrupted."""
     from xla_insight.cli.train_progress import progress
-    from xla_insight.runner.workload import RESULT_FILE, launch_recorded, read_exchange
+    from xla_insight.runner.workload import ERROR_FILE, RESULT_FILE, launch_recorded, read_exchange
 
     outcomes: list[Outcome] = []
     save_to = workload.save_to or _default_folder(workload, run)
@@ -150,6 +151,9 @@ def _train_parts(workload: Workload, run: str, level: str) -> list[Outcome]:
             with progress(Path(exchange), sys.stderr):
                 status = launch_recorded(ready, place, level, Path(exchange))
             result = read_exchange(Path(exchange), RESULT_FILE)
+            said = read_exchange(Path(exchange), ERROR_FILE)
+        if status != 0:  # a launcher of several processes gives a status of its own
+            status = INTERRUPTED if result.get("interrupted") else said.get("status", status)
         outcomes.append(Outcome(name, ready, place, status, result))
         if not workload.save_to:  # the Trainer makes its folder also when it saves nothing
             for empty in (folder, save_to):

@@ -7,7 +7,10 @@ tilde before what was inferred. Owns the wording of a value; leaves sentences to
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from xla_insight.facts.report import Site
 
@@ -15,6 +18,7 @@ THIN_SPACE = "\u2009"
 NOT_MEASURED = "n/a"
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _INSTALL_FOLDERS = ("/site-packages/", "/dist-packages/")
+_NAMES: ContextVar[Mapping[str, str]] = ContextVar("names of files", default={})  # noqa: B039 - never changed in place
 
 
 def significant(value: float, digits: int = 3) -> str:
@@ -135,17 +139,60 @@ def short_path(path: str, limit: int = 40) -> str:
     """A path shortened in the middle: installed files from their package on, others by their last folders.
 
     ``/usr/lib/python3/site-packages/transformers/models/bert/modeling_bert.py`` -> ``transformers/…/modeling_bert.py``.
+    Files that would read the same are told apart by more of their folders, see `telling_apart`.
     """
+    return _NAMES.get().get(path) or _shortened(path, 1, limit)
+
+
+def _shortened(path: str, tail: int, limit: int = 40) -> str:
+    """The last ``tail`` parts of a path, and before them the package of an installed file."""
     plain = path.replace("\\", "/")
     for folder in _INSTALL_FOLDERS:
         if folder in plain:
             package, *rest = plain.rsplit(folder, 1)[1].split("/")
-            if not rest:
-                return package
-            return f"{package}/{rest[0]}" if len(rest) == 1 else f"{package}/…/{rest[-1]}"
+            left_out = ["…"] if len(rest) > tail else []
+            return "/".join([package, *left_out, *rest[-tail:]])
     if len(plain) <= limit and not plain.startswith("/"):
         return plain
-    return plain.rstrip("/").rsplit("/", 1)[-1]
+    return "/".join(plain.rstrip("/").split("/")[-tail:])
+
+
+def same_names(files: Iterable[str]) -> dict[str, str]:
+    """Longer names for those of ``files`` that `short_path` would call the same although they are not; most often none.
+
+    ``/me/a/train.py`` and ``/me/b/train.py`` -> ``a/train.py`` and ``b/train.py``.
+    """
+    alike: dict[str, set[str]] = defaultdict(set)
+    for file in files:
+        alike[_shortened(file, 1)].add(file)
+    names: dict[str, str] = {}
+    for group in alike.values():
+        # A relative name may be one of the absolute ones: the same file as the interpreter was given it.
+        distinct = {file for file in group if not any(other.endswith(f"/{file}") for other in group)}
+        most = max(file.count("/") for file in group)
+        if len(distinct) > 1:
+            told = next(
+                (told for tail in range(2, most + 2)
+                 if len(set((told := {file: _shortened(file, tail) for file in distinct}).values())) == len(distinct)),
+                {file: file for file in distinct},
+            )  # fmt: skip
+            names.update(told)
+    return names
+
+
+@contextmanager
+def telling_apart(names: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, files are called by these ``names`` (of `same_names`) where they have one."""
+    token = _NAMES.set(names)
+    try:
+        yield
+    finally:
+        _NAMES.reset(token)
+
+
+def tell_apart(names: Mapping[str, str]) -> None:
+    """Like `telling_apart`, from here on in this thread: for servers, each of whose answers is about one run."""
+    _NAMES.set(names)
 
 
 def place(file: str | None, line: int | None, limit: int = 40) -> str:

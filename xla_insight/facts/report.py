@@ -67,6 +67,8 @@ class RunFacts:
     started_unix_s: float | None = None
     state: str = "ended"
     """`recording`, `ended`, `crashed` (no end mark and no recent write) or `empty`."""
+    paths: dict[str, str] = field(default_factory=dict)
+    """What sentences call files whose short names would be the same; most often empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,10 @@ class Member:
     against: str | None
     inferred: bool = False
     """The cause was told by the types of the inputs alone, as in dozens of graphs that were compared in full."""
+    summary: str = ""
+    """The sentence about this compile alone."""
+    root: dict[str, Any] = field(default_factory=dict)
+    """The earliest difference of this compile, in the form of ``Recompile.root``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,10 +321,19 @@ class ShapeFacts:
     buckets: tuple[tuple[int, ...], ...]
     saves_s: float
     compiles: int
-    """Under the plan."""
+    """Under the plan, or as recorded."""
     code: str
     thin: tuple[str, ...] = ()
     """What there is too little of to trust the figures."""
+    change: str = ""
+    """What the plan does, in words: ``padding all to 96``."""
+    dimensions: tuple[str, ...] = ()
+    """The dimensions that change and that the plan is about: ``input_ids[1]``."""
+
+    def covers(self, name: str, dimension: int | None) -> bool:
+        """Whether the plan is about a dimension of a batch input; None: about any of it."""
+        of_input = [known for known in self.dimensions if known.rpartition("[")[0] == name]
+        return bool(of_input) if dimension is None else f"{name}[{dimension}]" in of_input
 
 
 @dataclass(frozen=True, slots=True)

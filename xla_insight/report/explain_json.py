@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from xla_insight.analysis.explain.aligned import Block, Fold
-from xla_insight.analysis.explain.explanation import Comparison, Explanation, move_sentences, root_facts
+from xla_insight.analysis.explain.explanation import Comparison, Explanation, move_sentences, root_facts, sentence_of
 from xla_insight.analysis.explain.notation import plain
 from xla_insight.facts.report import REPORT_SCHEMA
 
@@ -28,7 +28,8 @@ def _explanation(one: Explanation, diff: bool) -> dict[str, Any]:
         "expected": entry.expected,
         "severity": str(entry.severity),
         "count": entry.count,
-        "summary": entry.summary,
+        "summary": sentence_of(one),
+        "cause_summary": entry.summary,
         "advice": entry.advice,
         "site": asdict(entry.site) if entry.site is not None else {},
         "user_site": asdict(entry.user_site) if entry.user_site is not None else {},

@@ -22,6 +22,7 @@ from xla_insight.analysis.explain.explanation import (
     move_sentences,
     rest_sentence,
     root_facts,
+    sentence_of,
     without_indent,
 )
 from xla_insight.analysis.explain.notation import Part
@@ -61,7 +62,7 @@ def _names(found: Sequence[Explanation]) -> str:
 def _sections(one: Explanation, report: Report, snippet: Snippet, diff: bool) -> Iterator[RenderableType]:
     entry, comparison = one.target.entry, one.comparison
     yield Text(_title(one))
-    yield Text(plain_line(entry.summary), style="bold")
+    yield Text(plain_line(sentence_of(one)), style="bold")
     yield _cause(one, report)
     root = root_facts(one)
     if root is not None:
@@ -102,7 +103,7 @@ def _cause(one: Explanation, report: Report) -> RenderableType:
 def _root(root: RootFacts, one: Explanation, snippet: Snippet) -> Iterator[RenderableType]:
     """The earliest difference: now and before, then the line with what stands around it."""
     name = f"{root.input_name} " if root.input_name else ""
-    what = f"{name}{root.operation or root.opcode}"
+    what = f"{name}{root.said}"
     if root.site is not None:
         mark = "~" if root.inferred else ""
         what += f" at {mark}{numbers.place(root.site.file, root.site.line)}"

@@ -90,8 +90,10 @@ def _scalar(value: Any) -> Any:
 
 
 def _json_value(value: Any) -> Any:
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_json_value(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _json_value(item) for key, item in value.items()}
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return _scalar(value)

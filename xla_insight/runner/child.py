@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from xla_insight.errors import InsightError, UsageError
-from xla_insight.runner.workload import EXCHANGE_VARIABLE, LIVE_FILE, RESULT_FILE, Workload, write_exchange
+from xla_insight.runner.workload import (
+    ERROR_FILE,
+    EXCHANGE_VARIABLE,
+    LIVE_FILE,
+    RESULT_FILE,
+    Workload,
+    write_exchange,
+)
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as a shell gives it."""
@@ -68,6 +75,12 @@ class Live:
         if self._folder is not None:
             write_exchange(self._folder, RESULT_FILE, facts)
 
+    def failed(self, status: int) -> None:
+        """Leave for the command line that why the training ended has been said."""
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                write_exchange(self._folder, ERROR_FILE, {"status": status})
+
     def _write(self, figures: dict[str, Any]) -> None:
         self._figures.update(figures)
         self._written_s = time.monotonic()
@@ -113,8 +126,10 @@ def run(kind: type[Options], train: Callable[[Options, Live], dict[str, Any]]) -
         live.result({**result, "interrupted": live.stopping})
     except InsightError as error:
         print(f"xla-insight: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
+        live.failed(error.exit_code)
         return error.exit_code
     except KeyboardInterrupt:
+        live.failed(INTERRUPTED)
         return INTERRUPTED
     return INTERRUPTED if live.stopping else 0
 

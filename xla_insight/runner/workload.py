@@ -28,6 +28,8 @@ EXCHANGE_VARIABLE = "XLA_INSIGHT_TRAIN_EXCHANGE"
 """Folder in which the child leaves its live figures and its result; set for it by `launch_recorded`."""
 LIVE_FILE = "live.json"
 RESULT_FILE = "result.json"
+ERROR_FILE = "error.json"
+"""What ended the training with one line that is said already: its exit status, whatever a launcher makes of it."""
 
 
 def option(default: Any, help: str, *, minimum: float | None = None, metavar: str | None = None) -> Any:  # noqa: A002
@@ -113,7 +115,7 @@ def launch_recorded(workload: Workload, run: str, level: str, exchange: Path) ->
 
 
 def read_exchange(exchange: Path, name: str) -> dict[str, Any]:
-    """What the child left under ``name`` (`LIVE_FILE`, `RESULT_FILE`); empty when there is nothing to read yet."""
+    """What the child left under ``name``: `LIVE_FILE`, `RESULT_FILE` or `ERROR_FILE`; empty while there is nothing."""
     try:
         found = json.loads((exchange / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -6,15 +6,16 @@ The graphs are those of one script (``tests/unit/graph/fixtures``), in which eac
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit.graph.modules import NAMES, read
 from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
-from xla_insight.analysis.recompiles.entries import recompile_entries
+from xla_insight.analysis.recompiles.entries import Totals, recompile_entries
 from xla_insight.analysis.tables import Place, RunTables
-from xla_insight.facts.report import Recompile, Severity
+from xla_insight.facts.report import Recompile, Severity, ShapeFacts
 
 MS = 1_000_000
 Make = Callable[..., RunTables]
@@ -53,7 +54,7 @@ def upload(at_ms: float, dims: str, name: str | None = None, site: int = 2, make
 
 def entries(tables: RunTables) -> dict[str, Recompile]:
     history, explained = explained_compiles(tables, GraphLibrary(tables.hlo))
-    found = recompile_entries(explained, history, tables, len(history.compiles), 1.0)
+    found = recompile_entries(explained, history, tables, Totals(len(history.compiles), 1.0))
     assert sum(entry.count for entry in found) == len(history.compiles)
     return {entry.cause: entry for entry in found}
 
@@ -92,6 +93,22 @@ def test_another_length_of_a_named_input(run: Run) -> None:
     assert entry.root["site"]["line"] == 7 and entry.root["follows"] > 50
 
 
+def test_the_advice_names_the_plan_of_the_run(tables: Make, at_line: At) -> None:
+    batch = [upload(5, "[4, 12]", "input_ids", maker=3), upload(15, "[4, 16]", "input_ids", maker=3)]
+    places = {1: at_line(32), 2: at_line(23), 3: at_line(7, "collate")}
+    made = tables(places=places, hlo=hlo, **{**steps("base", "longer"), "uploads": batch})
+    history, explained = explained_compiles(made, GraphLibrary(made.hlo))
+    plan = ShapeFacts("", "optimal_1", ((16,),), 3.0, 2, "", change="padding all to 16", dimensions=("input_ids[1]",))
+
+    def told(shapes: ShapeFacts) -> str:
+        found = recompile_entries(explained, history, made, Totals(2, 1.0, shapes))
+        return next(entry.advice for entry in found if entry.cause == "input_shape")
+
+    assert "for this run padding all to 16 is best" in told(plan)
+    assert "no plan pays for itself" in told(replace(plan, plan=None))
+    assert "pad_to_multiple_of" in told(replace(plan, dimensions=("input_ids[0]", "other[1]")))
+
+
 def test_an_input_without_a_name_is_known_by_the_line_that_uploads_it(run: Run) -> None:
     entry = run("base", "longer", uploads=[upload(15, "[4, 16]")])["input_shape"]
     assert entry.summary.startswith("At the tensor that enters the device at train.py:23: now s64[4,16]")
@@ -106,15 +123,19 @@ def test_a_python_number_in_the_graph(run: Run) -> None:
 
 def test_a_slice_that_starts_elsewhere(run: Run) -> None:
     entry = run("longer", "start")["baked_value"]
+    assert entry.summary.startswith("A Python number is part of slice at step.py:")
     assert "slice={[5:13]}" in entry.summary and "slice={[3:11]}" in entry.summary
     assert "index_select" in entry.advice
 
 
 def test_a_scalar_that_became_one(run: Run) -> None:
     entry = run("longer", "weight")["special_scalar"]
-    assert "became 0, 1 or -1" in entry.summary and "the constant 1" in entry.summary
-    assert "step.py:25" in entry.summary
+    assert entry.summary == (
+        "The value of a scalar used by mul at step.py:25 decides how it enters the graph (0, 1 and -1 as constants, all"
+        " others as an input): now the constant 1, before an input."
+    )
     assert not entry.expected and entry.severity is Severity.INFO, "once, it is harmless"
+    assert entry.advice.startswith("Nothing has to change") and "torch.tensor([value], device=device)" in entry.advice
 
 
 def test_another_branch(run: Run) -> None:
@@ -156,6 +177,14 @@ def test_after_enough_graphs_the_inputs_alone_tell(run: Run, monkeypatch: pytest
         ("base-again", "longer", True),
     ]
     assert "(1 of 2 recompiles compared in full, the others only in what varied there)." in entry.summary
+    assert [m.summary for m in entry.members] == [
+        "At input_ids (collate, train.py:7): now s64[4,16], before s64[4,12]; only dimension 1 differs.",
+        "At input_ids (collate, train.py:7): now s64[4,12], before s64[4,16]; only dimension 1 differs (not compared in"
+        " full, but in what varies in graphs like it).",
+    ]
+    assert [(m.root["before"], m.root["now"]) for m in entry.members] == [
+        ("s64[4,12]", "s64[4,16]"), ("s64[4,16]", "s64[4,12]")
+    ]  # fmt: skip
     found = run("base", "longer", "extra-again", uploads=batch)
     assert "input_shape" in found and "control_flow" in found, "other inputs stay the same: compared in full"
 
@@ -168,4 +197,7 @@ def test_after_enough_graphs_the_same_instructions_tell(run: Run, monkeypatch: p
         ("longer-again", "power", True),
     ]
     assert entry.root["before"] and entry.root["now"] and entry.root["site"]["line"]
+    assert entry.members[1].summary == (
+        "A Python number is part of pow at step.py:15 (not compared in full, but in what varies in graphs like it)."
+    )
     assert "control_flow" in run("longer", "power", "extra-again"), "other instructions differ: compared in full"

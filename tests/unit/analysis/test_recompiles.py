@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
-from xla_insight.analysis.recompiles.entries import recompile_entries
+from xla_insight.analysis.recompiles.entries import Totals, recompile_entries
 from xla_insight.analysis.tables import Place, Process, RunTables
 from xla_insight.facts.report import Recompile, Severity, Site
 
@@ -28,7 +28,9 @@ def executed(*graphs: str) -> list[dict[str, Any]]:
 
 def entries(tables: RunTables, total: int | None = None, wall_s: float | None = None) -> tuple[Recompile, ...]:
     history, explained = explained_compiles(tables, GraphLibrary(tables.hlo))
-    return recompile_entries(explained, history, tables, len(history.compiles) if total is None else total, wall_s)
+    return recompile_entries(
+        explained, history, tables, Totals(len(history.compiles) if total is None else total, wall_s)
+    )
 
 
 def by_cause(found: tuple[Recompile, ...]) -> dict[str, int]:

@@ -59,6 +59,23 @@ def test_interrupting_is_quiet(verb: types.ModuleType, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("module", ["typer", "xla_insight.cli.train", "pandas"])
+def test_interrupting_while_modules_load_is_quiet(module: str) -> None:
+    """As Ctrl-C does: in the middle of an import, wherever that stands."""
+    code = f"""
+import sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from xla_insight.cli import main
+sys.exit(main(["report", "."]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 def test_the_status_of_a_verb_is_the_exit_code(verb: types.ModuleType) -> None:
     verb.act = lambda: 7  # type: ignore[attr-defined]
     assert cli.main(["probe"]) == 7
@@ -118,7 +135,8 @@ def test_the_dashboard_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_every_module_with_a_command_is_a_verb() -> None:
     modules = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
-    assert set(cli.VERBS) == modules - {"__init__", "__main__", "output", "places", "train_progress", "train_summary"}
+    others = {"__init__", "__main__", "root", "output", "places", "train_progress", "train_summary"}
+    assert set(cli.VERBS) == modules - others
 
 
 def test_a_place_that_cannot_be_reached_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:

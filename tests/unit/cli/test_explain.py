@@ -54,6 +54,14 @@ def test_json_holds_rows_on_request(run: str, capsys: Output) -> None:
     assert any("folded" in row for row in one["rows"])
 
 
+def test_the_sentence_is_about_the_step_that_was_asked_for(run: str, capsys: Output) -> None:
+    for step in ("2", "5"):
+        assert cli.main(["explain", run, step, "--json"]) == 0
+        (told,) = json.loads(capsys.readouterr().out)["compiles"]
+        for word in ("now", "before"):
+            assert told["root"][word] and f"{word} {told['root'][word]}" in told["summary"], told["summary"]
+
+
 def test_several_compiles_of_one_step(run: str, capsys: Output) -> None:
     assert cli.main(["explain", run, "0"]) == 0
     text = capsys.readouterr().out

@@ -85,6 +85,15 @@ def test_a_closed_pipe_ends_quietly(run: str) -> None:
     assert (process.returncode, errors) == (141, b"")
 
 
+@pytest.mark.parametrize("arguments", [["report"], ["sql", "-f", "csv"], ["--help"]])
+def test_a_full_disk_is_one_line_and_two(run: str, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "xla_insight.cli", *arguments]
+    command += [] if arguments == ["--help"] else [run]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "xla-insight: cannot write all of it: No space left on device\n")
+
+
 def test_a_terminal_without_unicode_still_gets_a_report(run: str) -> None:
     command = [sys.executable, "-m", "xla_insight.cli", "report", run]
     done = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii", "LC_ALL": "C"}, check=True)
@@ -97,6 +106,9 @@ def test_a_terminal_without_unicode_still_gets_a_report(run: str) -> None:
         ("select unnest([9007199254740993, null]) as a", [{"a": 9007199254740993}, {"a": None}]),
         ("select [1759876954003713793, null] as a", [{"a": [1759876954003713793, None]}]),
         ("select ['nan'::double, 1.5] as a", [{"a": [None, 1.5]}]),
+        ("select [['inf'::double], [-'inf'::double]] as a", [{"a": [[None], [None]]}]),
+        ("select {'x': 'nan'::double, 'y': [{'z': 'inf'::double}]} as a", [{"a": {"x": None, "y": [{"z": None}]}}]),
+        ("select map {'k': 'nan'::double} as a", [{"a": [["k", None]]}]),
         ("select sum(x) as a from (values (1), (2)) t(x)", [{"a": 3}]),
     ],
 )

@@ -73,6 +73,16 @@ def test_bad_usage_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+ENDINGS: dict[int, dict[str, dict[str, Any]]] = {
+    9: {},
+    8: {contract.ERROR_FILE: {"status": 2}},
+    7: {contract.RESULT_FILE: {"steps": 3, "interrupted": True}},
+    6: {contract.RESULT_FILE: {"steps": 30}},
+    5: {contract.ERROR_FILE: {"status": 130}},
+}
+"""By epochs: what a training leaves that ends with status 1."""
+
+
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Trainings as they would have been launched; each writes a run by hand and a result."""
@@ -82,8 +92,12 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         found.append({"workload": workload, "run": run, "level": level})
         build_run(Path(run), steps=30, pattern="A")
         Path(workload.save_to).mkdir(parents=True)
-        contract.write_exchange(exchange, contract.RESULT_FILE, {"steps": 30, "loss": 1.5, "steps_full": 300})
-        return int(getattr(workload, "epochs", 0) == 9)
+        epochs = getattr(workload, "epochs", 0)
+        if epochs not in ENDINGS:
+            contract.write_exchange(exchange, contract.RESULT_FILE, {"steps": 30, "loss": 1.5, "steps_full": 300})
+        for name, content in ENDINGS.get(epochs, {}).items():
+            contract.write_exchange(exchange, name, content)
+        return int(epochs in ENDINGS)
 
     monkeypatch.setattr(contract, "launch_recorded", launch)
     monkeypatch.setattr(contract.Workload, "missing", lambda _self: [])
@@ -128,6 +142,26 @@ def test_a_failed_part_ends_the_rest(
     assert len(launched) == 1
     said = "xla-insight: the training ended early, with status 1; see: xla-insight report runs/benchmark-fp32"
     assert capsys.readouterr().err.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize(
+    ("epochs", "status", "said"),
+    [
+        ("8", 2, []),
+        ("7", 130, []),
+        ("6", 1, ["xla-insight: the training was done, but its process ended with status 1; see: xla-insight report"]),
+        ("5", 130, []),
+    ],
+)
+def test_why_it_ended_is_said_once(
+    epochs: str, status: int, said: list[str], launched: list[dict[str, Any]], capsys: Output, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["train", "benchmark", "--epochs", epochs]) == status
+    assert len(launched) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" runs/")[0] for line in lines] == said
 
 
 def test_what_is_missing_is_named(capsys: Output, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

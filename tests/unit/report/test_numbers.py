@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xla_insight.facts.numbers import same_names, telling_apart
 from xla_insight.facts.report import Site
 from xla_insight.report import numbers
 
@@ -75,6 +76,24 @@ def test_paths_are_shortened_in_the_middle() -> None:
     assert numbers.place("/x/site-packages/transformers/masking_utils.py", 1) == "transformers/masking_utils.py:1"
     assert numbers.place("/home/me/project/train.py", 31) == "train.py:31"
     assert numbers.place("train.py", None) == "train.py" and numbers.place(None, 3) == "n/a"
+
+
+def test_files_of_one_name_are_told_apart() -> None:
+    installed = "/x/site-packages/transformers"
+    files = [
+        "/me/a/train.py", "/me/b/train.py", "/me/model.py", "model.py", f"{installed}/models/bert/modeling.py",
+        f"{installed}/models/gpt2/modeling.py", f"{installed}/modeling.py", "/x/run/a/loop.py", "/y/run/a/loop.py",
+    ]  # fmt: skip
+    names = same_names(files)
+    assert names == {
+        "/me/a/train.py": "a/train.py", "/me/b/train.py": "b/train.py",
+        f"{installed}/models/bert/modeling.py": "transformers/…/bert/modeling.py",
+        f"{installed}/models/gpt2/modeling.py": "transformers/…/gpt2/modeling.py",
+        "/x/run/a/loop.py": "x/run/a/loop.py", "/y/run/a/loop.py": "y/run/a/loop.py",
+    }  # fmt: skip
+    with telling_apart(names):
+        assert numbers.place("/me/a/train.py", 3) == "a/train.py:3" and numbers.place("/me/model.py", 3) == "model.py:3"
+    assert numbers.place("/me/a/train.py", 3) == "train.py:3"
 
 
 def test_where_names_the_users_line_only_when_it_is_another() -> None:

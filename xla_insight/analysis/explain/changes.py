@@ -8,10 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from xla_insight.facts.report import Recompile
+from xla_insight.facts.report import Recompile, ShapeFacts
 
 _MULTIPLE = 64
-_MOST_SIZES = 3
 _SLICES = frozenset({"slice", "dynamic-slice", "dynamic-update-slice", "gather"})
 _SELECT = (
     "start = torch.tensor(start, device=device)  # a tensor is an input; a Python number is part of the graph\n"
@@ -37,12 +36,17 @@ _FIXED = {
 }
 
 
-def code_change(entry: Recompile) -> str:
-    """Code to copy for a cause that should be changed; empty when there is none or nothing should be."""
+def code_change(entry: Recompile, shapes: ShapeFacts | None = None) -> str:
+    """Code to copy for a cause that should be changed; empty when there is none or nothing should be.
+
+    ``shapes``: the plan of padding of the run; where it is about what changes here, its code is the one to copy.
+    """
     if entry.expected or not entry.advice:
         return ""
     name = str(entry.root.get("input") or "")
     if entry.cause == "input_shape":
+        if shapes is not None and name and shapes.covers(name, entry.root.get("dimension")):
+            return shapes.code
         return _padding(entry.root, name)
     if entry.cause == "baked_value" and entry.root.get("opcode") in _SLICES:
         return _SELECT
@@ -50,27 +54,15 @@ def code_change(entry: Recompile) -> str:
 
 
 def _padding(root: dict[str, Any], name: str) -> str:
-    """Padding of the dimension that moves: the batch by dropping what is short, any other to a few sizes."""
+    """Padding of the dimension that moves where no plan could be made: the batch by dropping what is short."""
     dimension, sizes = root.get("dimension"), [_dims(str(root.get(key) or "")) for key in ("now", "before")]
     if dimension == 0:
         return "DataLoader(dataset, batch_size=batch_size, drop_last=True)  # or dataloader_drop_last=True of a Trainer"
     if not isinstance(dimension, int) or any(dimension >= len(dims) for dims in sizes):
         return f"DataCollatorWithPadding(tokenizer, pad_to_multiple_of={_MULTIPLE})"
-    longest = max(dims[dimension] for dims in sizes)
-    if not name:
-        sides = ", ".join(["0, 0"] * (len(sizes[0]) - 1 - dimension) + [f"0, -x.shape[{dimension}] % {_MULTIPLE}"])
-        return f"x = torch.nn.functional.pad(x, ({sides}))  # before it goes to the device; mask what is added"
-    key = repr(name) if dimension == 1 else f"({name!r}, {dimension})"
-    return (
-        "from xla_insight.padding import BucketCollator\n\n"
-        f"collator = BucketCollator(collator, {{{key}: {_buckets(longest)}}})  # sizes: xla-insight shapes RUN"
-    )
-
-
-def _buckets(longest: int) -> list[int]:
-    """A few multiples up to the longest size."""
-    top = -(-longest // _MULTIPLE)
-    return sorted({_MULTIPLE * -(-top * part // _MOST_SIZES) for part in range(1, _MOST_SIZES + 1)})
+    x = _variable(name)
+    sides = ", ".join(["0, 0"] * (len(sizes[0]) - 1 - dimension) + [f"0, -{x}.shape[{dimension}] % {_MULTIPLE}"])
+    return f"{x} = torch.nn.functional.pad({x}, ({sides}))  # before it goes to the device; mask what is added"
 
 
 def _variable(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from xla_insight.analysis.explain.aligned import OWN, AlignedGraphs, Fold, Mark
 from xla_insight.analysis.explain.around import Neighbourhood, neighbourhood
 from xla_insight.analysis.explain.targets import Target
+from xla_insight.analysis.recompiles.evidence import slice_word
 from xla_insight.errors import GraphFormatError
 from xla_insight.facts import numbers
 from xla_insight.facts.report import Site
@@ -154,11 +155,26 @@ class RootFacts:
     input_name: str = ""
     dimension: int | None = None
 
+    @property
+    def said(self) -> str:
+        """The operation as a user knows it."""
+        return slice_word(self.operation, self.opcode) or self.operation or self.opcode
+
+
+def sentence_of(explanation: Explanation) -> str:
+    """Why this compile happened, in a sentence about it alone; that of all compiles of its cause where it has none."""
+    return explanation.target.member.summary or explanation.target.entry.summary
+
 
 def root_facts(explanation: Explanation) -> RootFacts | None:
-    """The root of this compile: what differs as its two graphs show it, and the line as the report names it."""
-    told = explanation.target.entry.root
+    """The root of this compile as the report tells it; what it does not know is taken from the two graphs.
+
+    Compared with a graph that the user named, the difference of these two.
+    """
+    told = explanation.target.member.root or explanation.target.entry.root
     reported = None if not told or explanation.chosen else _reported(told)
+    if reported is not None and reported.site is not None and explanation.target.member.root and _has_values(reported):
+        return reported
     difference = explanation.comparison.diff.root if explanation.comparison is not None else None
     if difference is None:
         return reported
@@ -179,6 +195,10 @@ def without_indent(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     """Lines of code without what all of them are indented by."""
     texts = dedent("\n".join(text for _, text in lines)).split("\n")
     return [(number, text) for (number, _), text in zip(lines, texts, strict=False)]
+
+
+def _has_values(root: RootFacts) -> bool:
+    return bool(root.before or root.now)
 
 
 def _reported(told: Mapping[str, Any]) -> RootFacts:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from xla_insight.analysis.recompiles.evidence import Explanation
 from xla_insight.analysis.recompiles.explain import Explained
+from xla_insight.facts.report import ShapeFacts
 
 Words = Callable[[Sequence[Explained]], str]
 FEW_SIZES = 2
@@ -23,10 +24,42 @@ def shown(members: Sequence[Explained]) -> Explanation:
     return next((e for e in told if e.now and e.before), told[0] if told else members[0].explanation)
 
 
-def advice(members: Sequence[Explained]) -> str:
-    """What to change; empty when nothing should be."""
+def advice(members: Sequence[Explained], shapes: ShapeFacts | None = None, *, harmless: bool = False) -> str:
+    """What to change; empty when nothing should be. ``shapes``: the plan of padding of the run, which is the one named.
+
+    Of what is ``harmless`` as often as it happened, only for causes that a reader may want to end all the same.
+    """
+    if harmless:
+        return _HARMLESS.get(members[0].explanation.cause, "")
+    planned = _planned(members, shapes)
+    if planned:
+        return planned
     words = _ADVICE.get(members[0].explanation.cause)
     return words(members) if words is not None else ""
+
+
+def _planned(members: Sequence[Explained], shapes: ShapeFacts | None) -> str:
+    """Padding to the sizes that the plan of this run has; empty when there is no plan for what changes here."""
+    dims = {pair for m in members for pair in m.explanation.dims}
+    if members[0].explanation.cause != "input_shape" or shapes is None or not dims:
+        return ""
+    if not all(shapes.covers(name, dimension) for name, dimension in dims):
+        return ""
+    if shapes.plan is None:
+        return (
+            "Padding to fewer sizes would end it, but over the steps recorded no plan pays for itself; `xla-insight"
+            " shapes` with --horizon looks at a longer run."
+        )
+    return (
+        f"Pad where the batch is made, with xla_insight.padding.BucketCollator around your collator: for this run"
+        f" {shapes.change} is best, and `xla-insight shapes` has the lines to paste.{_last_batch(dims)}"
+    )
+
+
+def _last_batch(dims: set[tuple[str, int]]) -> str:
+    return " For a last batch that is smaller, drop_last=True in the DataLoader does as well." if {
+        dimension for _, dimension in dims
+    } == {0} else ""  # fmt: skip
 
 
 def _input_shape_advice(members: Sequence[Explained]) -> str:
@@ -106,17 +139,11 @@ def _baked_advice(members: Sequence[Explained]) -> str:
 
 
 def _special_advice(members: Sequence[Explained]) -> str:
-    return (
-        "Hold the scalar in a 1-element tensor (torch.full((1,), value)) that goes to the device: then its value is no"
-        " part of the graph. As a rare event it is harmless."
-    )
+    return f"To keep its value out of the graph, {_ONE_ELEMENT}. As a rare event it is harmless."
 
 
 def _shared_advice(members: Sequence[Explained]) -> str:
-    return (
-        "Harmless as a rare event. If it recurs, hold one of the two in a 1-element tensor on the device instead of"
-        " passing it as a Python number."
-    )
+    return f"Harmless as a rare event. If it recurs, {_ONE_ELEMENT}: that is never shared."
 
 
 def _control_flow_advice(members: Sequence[Explained]) -> str:
@@ -155,6 +182,22 @@ def _unknown_advice(members: Sequence[Explained]) -> str:
         " a tensor that stays alive."
     )
 
+
+_ONE_ELEMENT = (
+    "hold the scalar in a tensor of one element on the device, torch.tensor([value], device=device), instead of passing"
+    " a Python number"
+)
+_HARMLESS = {
+    "special_scalar": (
+        "Nothing has to change: of one scalar there are at most four variants (0, 1, -1 and any other value), each"
+        f" compiled once and then found in the cache. To have only one, {_ONE_ELEMENT}."
+    ),
+    "shared_scalar": (
+        "Nothing has to change: each way in which scalars are equal is compiled once and then found in the cache. To"
+        f" have only one, {_ONE_ELEMENT}: that is never shared."
+    ),
+}
+"""Causes of which a few compiles are no harm: what may be done all the same."""
 
 _ADVICE: dict[str, Words] = {
     "input_shape": _input_shape_advice,

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from xla_insight.analysis.recompiles.advice import advice, shown
@@ -18,7 +20,7 @@ from xla_insight.analysis.recompiles.history import Family, History
 from xla_insight.analysis.recompiles.wording import summary
 from xla_insight.analysis.tables import RunTables
 from xla_insight.facts import numbers
-from xla_insight.facts.report import Member, Recompile, Severity
+from xla_insight.facts.report import Member, Recompile, Severity, ShapeFacts
 
 CRITICAL_SHARE = 0.3
 """Share of wall time from which repeated compiles are critical."""
@@ -29,19 +31,29 @@ _HARMLESS_RARELY = frozenset({"shared_scalar", "special_scalar"})
 _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 
-def recompile_entries(
-    explained: Sequence[Explained], history: History, tables: RunTables, total: int, wall_s: float | None
-) -> tuple[Recompile, ...]:
-    """Entries whose counts add up to ``total``, the number of compiles that the framework counted.
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What the entries are measured by: the compiles that the framework counted, and the wall time of all processes
+    together, which decides what is critical. ``shapes`` has the plan of padding that the advice names."""
 
-    Compiles that were counted and left no event are an entry of their own. ``wall_s``, summed over the processes,
-    decides what is critical.
+    compiles: int
+    wall_s: float | None = None
+    shapes: ShapeFacts | None = None
+
+
+def recompile_entries(
+    explained: Sequence[Explained], history: History, tables: RunTables, totals: Totals
+) -> tuple[Recompile, ...]:
+    """Entries whose counts add up to ``totals.compiles``.
+
+    Compiles that were counted and left no event are an entry of their own.
     """
+    tables = replace(tables, snippet=cache(tables.snippet))  # asked for by every compile, of few lines
     groups: dict[Hashable, list[Explained]] = defaultdict(list)
     for item in explained:
         groups[_key(item)].append(item)
-    entries = [_entry(members, history, tables, wall_s) for members in groups.values()]
-    missing = total - len(history.compiles)
+    entries = [_entry(members, history, tables, totals) for members in groups.values()]
+    missing = totals.compiles - len(history.compiles)
     if missing > 0:
         entries.append(_unseen(missing))
     return tuple(sorted(entries, key=lambda e: (_SEVERITY_ORDER.index(e.severity), -e.compile_s, -e.count)))
@@ -54,12 +66,12 @@ def _key(item: Explained) -> Hashable:
     return explanation.cause, explanation.expected, because
 
 
-def _entry(members: Sequence[Explained], history: History, tables: RunTables, wall_s: float | None) -> Recompile:
+def _entry(members: Sequence[Explained], history: History, tables: RunTables, totals: Totals) -> Recompile:
     first = members[0]
     compiles = [member.compile for member in members]
     compile_s = sum(c.compile_ns or 0 for c in compiles) / 1e9
     families = [history.families[key] for key in dict.fromkeys(c.family for c in compiles)]
-    severity = _severity(first.explanation, len(members), compile_s, families, wall_s)
+    severity = _severity(first.explanation, len(members), compile_s, families, totals.wall_s)
     return Recompile(
         cause=first.explanation.cause,
         expected=first.explanation.expected,
@@ -71,17 +83,20 @@ def _entry(members: Sequence[Explained], history: History, tables: RunTables, wa
         user_site=first.compile.place.user_site,
         trigger=first.compile.trigger,
         summary=summary(members),
-        advice="" if severity is Severity.INFO else advice(members),
+        advice=advice(members, totals.shapes, harmless=severity is Severity.INFO),
         root=root_of(shown(members), first.compile.process, tables),
         graphs=tuple(dict.fromkeys(c.graph for c in compiles if c.graph is not None)),
-        members=tuple(_member(member) for member in members),
+        members=tuple(_member(member, tables) for member in members),
     )
 
 
-def _member(item: Explained) -> Member:
+def _member(item: Explained, tables: RunTables) -> Member:
     c = item.compile
     seconds = None if c.compile_ns is None else c.compile_ns / 1e9
-    return Member(c.graph, c.step, c.process, seconds, item.against, item.explanation.repeated)
+    root = root_of(item.explanation, c.process, tables)
+    return Member(
+        c.graph, c.step, c.process, seconds, item.against, item.explanation.repeated, summary([item]), root
+    )  # fmt: skip
 
 
 def root_of(explanation: Explanation, process: int, tables: RunTables) -> dict[str, Any]:

@@ -27,6 +27,8 @@ SAME_ROOTS = "same computation, same roots"
 OTHER_ROOTS = "same computation, other roots"
 SAME_SIMPLIFIED = "same computation once simplified"
 """Notes of graphs that compute the same: how much is known of which part of the key moved."""
+_SLICES = {"select": ("slice", "dynamic-slice"), "unselect": ("dynamic-update-slice", "pad", "select")}
+"""What the framework calls reading and writing a part of a tensor, with the instructions it makes of that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +132,11 @@ def in_optimizer(stack: Sequence[Frame]) -> bool:
 def operation(op_type: str) -> str:
     """An operation as a user knows it: ``aten::slice``; the framework's own keep their name (``xla::device_data``)."""
     return op_type.replace("__", "::", 1)
+
+
+def slice_word(name: str, opcode: str) -> str:
+    """What users call the framework's ``select`` (``x[:, 2:8]``) and ``unselect``; empty for all other operations."""
+    plain = name.removeprefix("aten::").removeprefix("xla::")
+    if opcode not in _SLICES.get(plain, ()):
+        return ""
+    return "slice" if plain == "select" else "an assignment to a slice"

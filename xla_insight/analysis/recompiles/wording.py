@@ -16,6 +16,7 @@ from xla_insight.analysis.recompiles.evidence import (
     SAME_ROOTS,
     SAME_SIMPLIFIED,
     Explanation,
+    slice_word,
 )
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.facts import numbers
@@ -29,6 +30,8 @@ def summary(members: Sequence[Explained]) -> str:
     taken = sum(member.explanation.repeated for member in members)
     if not taken:
         return sentence
+    if len(members) == 1:
+        return f"{sentence.removesuffix('.')} (not compared in full, but in what varies in graphs like it)."
     compared = f"{numbers.count(len(members) - taken)} of {_times(members)}"
     return f"{sentence.removesuffix('.')} ({compared} compared in full, the others only in what varied there)."
 
@@ -52,15 +55,19 @@ def root_at(explanation: Explanation) -> str:
 
 def _operation(explanation: Explanation) -> str:
     name = explanation.operation.removeprefix("aten::").removeprefix("xla::")
+    of_slice = slice_word(explanation.operation, explanation.opcode)
+    if of_slice:
+        return of_slice
     return "a constant" if name == "prim::Constant" else name or explanation.opcode
 
 
 def _now_before(explanation: Explanation) -> str:
+    """What differs, as the end of a sentence; nothing when its values were not looked at."""
     if explanation.now and explanation.before:
-        return f"now {explanation.now}, before {explanation.before}"
+        return f": now {explanation.now}, before {explanation.before}"
     if explanation.now:
-        return f"new: {explanation.now}"
-    return f"no longer: {explanation.before}"
+        return f": new: {explanation.now}"
+    return f": no longer: {explanation.before}" if explanation.before else ""
 
 
 def _times(members: Sequence[Explained], noun: str = "recompile") -> str:
@@ -74,8 +81,8 @@ def _input(members: Sequence[Explained]) -> str:
     shown = example_of(members)
     if shown.note == "state":
         at = root_at(shown)
-        return f"A tensor that lives on the device has another dtype, first used at {at}: {_now_before(shown)}."
-    return f"At {_input_name(shown)}: {_now_before(shown)}{_which_dimension(members)}."
+        return f"A tensor that lives on the device has another dtype, first used at {at}{_now_before(shown)}."
+    return f"At {_input_name(shown)}{_now_before(shown)}{_which_dimension(members)}."
 
 
 def _input_name(explanation: Explanation) -> str:
@@ -114,7 +121,7 @@ def _data_dependent(members: Sequence[Explained]) -> str:
         how = "a size is a number that was read from a tensor"
     else:
         how = f"the size comes from the values of a tensor ({shown.note})"
-    return f"At {root_at(shown)} {how}: {_now_before(shown)}."
+    return f"At {root_at(shown)} {how}{_now_before(shown)}."
 
 
 def _python_shape(members: Sequence[Explained]) -> str:
@@ -122,10 +129,10 @@ def _python_shape(members: Sequence[Explained]) -> str:
     name = _operation(shown)
     if shown.note == "state":
         return (
-            f"A tensor that lives on the device has another size, made by {name} at {root_at(shown)}:"
-            f" {_now_before(shown)}."
+            f"A tensor that lives on the device has another size, made by {name} at {root_at(shown)}"
+            f"{_now_before(shown)}."
         )
-    return f"Python computed another size for {name} at {root_at(shown)}: {_now_before(shown)}."
+    return f"Python computed another size for {name} at {root_at(shown)}{_now_before(shown)}."
 
 
 # ---- values ----------------------------------------------------------------------------------------------------------
@@ -133,7 +140,7 @@ def _python_shape(members: Sequence[Explained]) -> str:
 
 def _baked(members: Sequence[Explained]) -> str:
     shown = example_of(members)
-    return f"A Python number is part of {_operation(shown)} at {root_at(shown)}: {_now_before(shown)}."
+    return f"A Python number is part of {_operation(shown)} at {root_at(shown)}{_now_before(shown)}."
 
 
 def _special(members: Sequence[Explained]) -> str:
@@ -144,17 +151,16 @@ def _special(members: Sequence[Explained]) -> str:
             " these values constants, and the compiler leaves out what they do not change)."
         )
     return (
-        f"A scalar used by {_operation(shown)} at {root_at(shown)} became 0, 1 or -1, or stopped being it:"
-        f" {_now_before(shown)} (the framework makes these values constants)."
+        f"The value of a scalar used by {_operation(shown)} at {root_at(shown)} decides how it enters the graph (0, 1"
+        f" and -1 as constants, all others as an input){_now_before(shown)}."
     )
 
 
 def _shared(members: Sequence[Explained]) -> str:
     shown = example_of(members)
     return (
-        f"Two scalars became equal, or stopped being equal, near {root_at(shown)}: equal scalars share one input,"
-        " so the"
-        " list of inputs changed; the operations are the same."
+        f"Two scalars that were different are equal now, or the other way round, near {root_at(shown)}: equal scalars"
+        " share one input, so the list of inputs changed; the operations are the same."
     )
 
 
@@ -196,7 +202,7 @@ def _live_outputs(members: Sequence[Explained]) -> str:
             f"Operations left pending by an earlier read became part of this graph; the first is at {root_at(shown)}."
         )
     what = f" ({shown.note})" if shown.note else ""
-    return f"Other tensors were alive at the cut: {_now_before(shown)}{what}; made at {root_at(shown)}."
+    return f"Other tensors were alive at the cut{_now_before(shown)}{what}; made at {root_at(shown)}."
 
 
 def _warm_up(members: Sequence[Explained]) -> str:
@@ -302,8 +308,7 @@ def _donation(members: Sequence[Explained]) -> str:
 
 def _sharding(members: Sequence[Explained]) -> str:
     shown = members[0].explanation
-    text = f": {_now_before(shown)}" if shown.now or shown.before else ""
-    return f"Sharding annotations differ at {root_at(shown)}{text}."
+    return f"Sharding annotations differ at {root_at(shown)}{_now_before(shown)}."
 
 
 def _replaced(members: Sequence[Explained]) -> str:

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xla_insight.analysis.shapes.advice import Advice, advise, bucket_text, what_if, with_plan, with_range
+from xla_insight.analysis.shapes.advice import (
+    Advice,
+    advise,
+    bucket_text,
+    change_text,
+    what_if,
+    with_plan,
+    with_range,
+)
 from xla_insight.analysis.shapes.batches import build_batches
 from xla_insight.analysis.shapes.plans import Buckets, Goal, Plan
 from xla_insight.analysis.shapes.problem import Problem, build_problem
@@ -55,6 +63,7 @@ def shape_facts(run: Run) -> ShapeFacts | None:
         return None
     advice = advise(problem)
     plan = advice.chosen
+    axes = [*problem.axes, *problem.padded_axes, *([problem.rows] if problem.rows is not None else [])]
     return ShapeFacts(
         summary=advice.summary,
         plan=plan.id if plan else None,
@@ -63,4 +72,6 @@ def shape_facts(run: Run) -> ShapeFacts | None:
         compiles=(plan or advice.recorded).compiles,
         code=advice.code,
         thin=problem.thin,
+        change=change_text(plan) if plan else "",
+        dimensions=tuple(str(member) for axis in axes for member in axis.members),
     )

@@ -136,7 +136,7 @@ def _summary(problem: Problem, recorded: Plan, chosen: Plan | None, goal: Goal) 
     effect = f"saves about {numbers.duration(saved)} of" if saved >= 0 else f"adds about {numbers.duration(-saved)} to"
     thin = f" Little was recorded to say that: {', '.join(problem.thin)}." if problem.thin else ""
     return (
-        f"{moving} {change} from batch to batch: {_what(chosen)} {effect} {_whole(problem, recorded, goal)}"
+        f"{moving} {change} from batch to batch: {change_text(chosen)} {effect} {_whole(problem, recorded, goal)}"
         f" ({numbers.plural(chosen.compiles, 'compile')} instead of {numbers.count(recorded.compiles)})."
     ) + thin
 
@@ -156,7 +156,8 @@ def _whole(problem: Problem, recorded: Plan, goal: Goal) -> str:
     return f"{time}{what[goal.objective]} over {steps}{on_ranks}"
 
 
-def _what(plan: Plan) -> str:
+def change_text(plan: Plan) -> str:
+    """What a plan does, in words: ``padding all to 96``, ``padding to 2 buckets [72, 96]``."""
     if not plan.buckets:
         return "filling up the last batch"
     if all(len(ends) == 1 for ends in plan.buckets):

@@ -17,6 +17,7 @@ from xla_insight.analysis.explain.explanation import (
     move_sentences,
     rest_sentence,
     root_facts,
+    sentence_of,
 )
 from xla_insight.analysis.explain.targets import Target
 from xla_insight.facts import numbers
@@ -93,6 +94,22 @@ def test_the_line_and_the_name_are_those_of_the_report() -> None:
     chosen = root_facts(explain(reported, KEPT.get, "extra"))
     assert chosen is not None and chosen.site != SITE
     assert root_facts(explain(target(), lambda _graph: None)) is None
+
+
+def test_a_compile_has_its_own_sentence_and_root() -> None:
+    told = {"site": {"file": SITE.file, "line": 31, "function": "collate", "source": ""}, "kind": "shape",
+            "opcode": "parameter", "operation": "xla::device_data", "input": "input_ids", "dimension": 1}  # fmt: skip
+    example, own = {**told, "before": "s64[8,1]", "now": "s64[8,2]"}, {**told, "before": "s64[8,2]", "now": "s64[8,3]"}
+    member = replace(MEMBER, summary="Its own sentence.", root=own)
+    for fetch in (KEPT.get, lambda _graph: None):
+        found = explain(Target(replace(ENTRY, root=example), member), fetch)
+        root = root_facts(found)
+        assert root is not None and (root.before, root.now, root.input_name) == ("s64[8,2]", "s64[8,3]", "input_ids")
+        assert sentence_of(found) == "Its own sentence."
+    assert sentence_of(explain(target(), KEPT.get)) == ENTRY.summary
+    short = replace(member, root={**told, "before": "", "now": ""})
+    compared = root_facts(explain(Target(ENTRY, short), KEPT.get))
+    assert compared is not None and (compared.before, compared.now) == ("s64[4,12]", "s64[4,16]")
 
 
 def test_folds_in_words() -> None:
