@@ -100,4 +100,5 @@ def _run_facts(run: Run, tables: RunTables, main: Process | None) -> RunFacts:
         command=tuple(str(part) for part in run.info.get("command", ())),
         started_unix_s=started_ns / 1e9 if isinstance(started_ns, int) else None,
         state=run.state,
+        failed=any(process.facts.get("ended") == "exception" for process in run.processes),
     )

@@ -40,6 +40,10 @@ def data_facts(tables: RunTables, state: str, skipped_parts: int, problems: tupl
             lost[str(row.what)] += _whole(row.count)
     if state == _UNKNOWN_END:
         notes.append("The recording ends without an end mark: the last second may be missing.")
+    failed = sum(process.facts.get("ended") == "exception" for process in tables.processes)
+    if failed:
+        whose = "The program" if len(tables.processes) == 1 else f"In {numbers.plural(failed, 'process')} the program"
+        notes.append(f"{whose} ended with an exception; the recording is whole up to there.")
     open_executions = int(tables["executions"]["duration_ns"].isna().sum())
     if open_executions:
         notes.append(f"{numbers.plural(open_executions, 'execution')} have no known end; their device time is n/a.")

@@ -91,13 +91,17 @@ def _nothing_recorded(evidence: Evidence) -> Verdict | None:
         return None
     if evidence.run.state == "recording":
         return Verdict("nothing", "No graph has been executed yet; the run is still being recorded.", None)
+    if evidence.run.failed:
+        return Verdict("nothing", "The program ended with an exception before it had executed a graph.", None)
     return Verdict("nothing", "No graph was executed while this was recorded: there is nothing to judge.", None)
 
 
 def _broken(evidence: Evidence) -> Verdict | None:
-    """A run whose data ended in an error has no speed to speak of."""
-    errors = evidence.loud("loader_error")
-    return Verdict("loader_error", errors[0].summary, None) if errors else None
+    """A run whose data ended in an error, or whose weights do not train, has no speed to speak of."""
+    for finding_id in ("loader_error", "stale_parameters"):
+        if errors := evidence.loud(finding_id):
+            return Verdict(finding_id, errors[0].summary, None)
+    return None
 
 
 def _removable(evidence: Evidence) -> Verdict | None:
@@ -153,15 +157,17 @@ def _host_sync(evidence: Evidence) -> Verdict | None:
         return None
     top = max(found, key=lambda f: f.cost_s or 0.0)
     reads = sum(f.count for f in found)
-    waited = evidence.each(sum(f.details.get("waited_s", f.cost_s or 0.0) for f in found))
+    compiled = evidence.each(sum(f.details.get("compile_s") or 0.0 for f in found))
+    waited = evidence.each(sum(f.details.get("waited_s", f.cost_s or 0.0) for f in found)) + compiled
     held = f"{numbers.share(waited, evidence.time.wall_s)} of this run ({numbers.duration(waited)},"
     idle_s = evidence.each(sum(f.details.get("device_idle_s") or 0.0 for f in found))
     idle = numbers.share(idle_s, evidence.time.wall_s, inferred=True)
+    for_them = f", {numbers.duration(compiled)} of it compiling graphs for them," if compiled else ""
     after = "" if top.details.get("device_idle_s") is None else f" and leaves the device idle for {idle} after that"
     return Verdict(
         "host_sync",
-        f"Reading values holds the training thread for {held} {numbers.plural(reads, 'read')}){after}, most at"
-        f" {numbers.where(top.site, top.user_site)}; host and device take turns.",
+        f"Reading values holds the training thread for {held} {numbers.plural(reads, 'read')}){for_them}"
+        f"{after}, most at {numbers.where(top.site, top.user_site)}; host and device take turns.",
         seconds,
     )
 
@@ -215,15 +221,32 @@ def _device(evidence: Evidence) -> Verdict | None:
 
 
 def _start_up(evidence: Evidence) -> Verdict | None:
-    """A short run is mostly its first compiles, and there is nothing to do about them."""
-    compile_s = evidence.host_s(HostState.COMPILE)
-    if evidence.avoidable() or not compile_s or compile_s < max(evidence.time.host.values()):
+    """A short run is mostly its first compiles, or else what its first steps do once (imports, dynamo's own compiles,
+    the first trace), and there is nothing to do about them.
+    """
+    time, compile_s = evidence.time, evidence.host_s(HostState.COMPILE)
+    if evidence.avoidable():
         return None
-    took = (
-        f"{numbers.share(compile_s, evidence.time.wall_s)} of this run went into compiles that it needs"
-        f" ({numbers.duration(compile_s)} of {numbers.duration(evidence.time.wall_s)})"
-    )
+    if compile_s and compile_s >= max(time.host.values()):
+        took = (
+            f"{numbers.share(compile_s, time.wall_s)} of this run went into compiles that it needs"
+            f" ({numbers.duration(compile_s)} of {numbers.duration(time.wall_s)})"
+        )
+    elif time.warm_up is not None and time.warm_up.wall_s >= WAITING_SHARE * time.wall_s:
+        steps = time.warm_up.steps
+        # What was before the first tensor work belongs to the first step, but not to the run's wall time.
+        warm_s = min(time.warm_up.wall_s, time.wall_s - (time.steady.wall_s if time.steady is not None else 0.0))
+        took = (
+            f"{numbers.share(warm_s, time.wall_s)} of this run went into its first"
+            f" {'step' if steps == 1 else numbers.plural(steps, 'step')}, which did once what later steps need not"
+            f" ({numbers.duration(warm_s)} of {numbers.duration(time.wall_s)})"
+        )
+    else:
+        return None
     beside = next((f for f in evidence.findings if f.severity is not Severity.INFO), None)
+    if beside is None and evidence.run.failed:
+        after = numbers.plural(evidence.steps.count, "step")
+        return Verdict("nothing", f"The program ended with an exception after {after}: too early to judge it.", None)
     if beside is None:
         return Verdict("nothing", f"Nothing to fix so far: {took}.", 0.0)
     return Verdict("nothing", f"Too short to judge its speed: {took}. {beside.summary}", None)

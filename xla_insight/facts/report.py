@@ -67,6 +67,8 @@ class RunFacts:
     started_unix_s: float | None = None
     state: str = "ended"
     """`recording`, `ended`, `crashed` (no end mark and no recent write) or `empty`."""
+    failed: bool = False
+    """Whether the program, or a process of it, ended with an exception."""
     paths: dict[str, str] = field(default_factory=dict)
     """What sentences call files whose short names would be the same; most often empty."""
 

@@ -84,7 +84,8 @@ WITH marked AS (
     SELECT DISTINCT process FROM log WHERE kind = '{Kind.SYNC}' AND name = '{Trigger.DYNAMO_EXECUTE}'
 ), cuts AS (
     SELECT e.process, e.time_ns + coalesce(e.duration_ns, 0) AS end_ns,
-           e.value > 0 OR e.process IN (SELECT process FROM dynamo) AS ran, e.name = '{Trigger.DYNAMO_EXECUTE}' AS called,
+           e.value > 0 OR e.process IN (SELECT process FROM dynamo) AS ran,
+           e.name = '{Trigger.DYNAMO_EXECUTE}' AS called,
            coalesce(s.user_file, s.file) AS file, coalesce(s.user_line, s.line) AS line,
            CASE WHEN e.name = '{Trigger.COMPILED_FUNCTION}' THEN e.site ELSE -1 END AS part
     FROM log e JOIN sites s ON s.process = e.process AND s.site = e.site
@@ -93,7 +94,8 @@ WITH marked AS (
       AND e.process NOT IN (SELECT process FROM best)
 ), lines AS (
     SELECT process, file, line, part, row_number() OVER (
-        PARTITION BY process ORDER BY count(*) FILTER (ran) DESC, bool_and(called), count(*) DESC, max(end_ns) DESC, file, line
+        PARTITION BY process
+        ORDER BY count(*) FILTER (ran) DESC, bool_and(called), count(*) DESC, max(end_ns) DESC, file, line
     ) AS place
     FROM cuts WHERE file IS NOT NULL AND line IS NOT NULL GROUP BY process, file, line, part
 ), ends AS (

@@ -342,3 +342,38 @@ def test_a_long_first_compile_does_not_hide_a_slow_loader(context: Make, stepped
     made = context(steps=steps, compiles=compiles, spans=[long_compile, *waits], executions=runs(1, 305, 3))
     (finding,) = found(made, "input_bound")
     assert finding.severity is Severity.CRITICAL
+
+
+def test_graphs_compiled_for_reads_alone_are_their_cost_also_in_a_run_that_was_stopped(
+    context: Make, stepped: Steps, at_line: At
+) -> None:
+    reads = [read(0, executions=1, time_ns=STEP // 2 + n) for n in range(4)]
+    compiles = [{**compiled("read"), "cut_ns": row["time_ns"], "duration_ns": 8 * MS} for row in reads]
+    made = context(places={1: at_line(37)}, steps=stepped(1, STEP), reads=reads, compiles=compiles)
+    (finding,) = found(made, "host_sync")
+    assert finding.cost_s == pytest.approx(4 * (0.008 + 0.002)) and finding.details["compile_s"] == 0.032
+    assert "4 graphs had to be compiled for it (32 ms)" in finding.summary
+    assert not found(context(places={1: at_line(37)}, steps=stepped(1, STEP), reads=reads), "host_sync")
+
+
+def test_reads_of_argument_checks_can_be_switched_off(context: Make, stepped: Steps) -> None:
+    site = Site("/home/me/train.py", 21, "<module>", "")
+    stack = (
+        ("/lib/site-packages/torch/distributions/categorical.py", 70, "__init__"),
+        ("/home/me/train.py", 21, "<module>"),
+    )
+    reads = [read(n, executions=1) for n in range(8)]
+    made = context(places={1: Place(site, site, stack)}, steps=stepped(8, STEP), reads=reads)
+    assert "validate_args=False" in found(made, "host_sync")[0].advice
+
+
+def test_the_overload_of_an_operation_does_not_hide_that_it_is_of_the_backward_pass(
+    context: Make, stepped: Steps, at_line: At
+) -> None:
+    made = context(
+        places={1: at_line(12), 2: at_line(15)},
+        steps=stepped(6, STEP),
+        counters=[counter("aten::_ctc_loss.Tensor", 6), counter("aten::_ctc_loss_backward.Tensor", 6)],
+        syncs=[forced(n) for n in range(6)] + [forced(n, "autograd", 2) for n in range(6)],
+    )
+    assert {f.site.line: f.count for f in found(made, "fallback") if f.site} == {12: 6, 15: 6}

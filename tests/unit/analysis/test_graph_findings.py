@@ -100,6 +100,10 @@ def test_an_optimizer_left_behind(tables: Make, at_line: At) -> None:
     assert finding.severity is Severity.CRITICAL
     assert "train.py:16" in finding.summary and "AdamW optimizer still holds 4" in finding.summary
     assert "from step 3 on" in finding.summary
+    assert finding.advice.startswith("Do not move the module"), "it had trained"
+    early = [{**stale[0], "step": 0, "time_ns": -1}]
+    found = findings(tables(places={1: at_line(32), 2: at_line(16)}, stale=early, **rows(cut("base", 10))))
+    assert found["stale_parameters"].advice.startswith("Move first, then make the optimizer")
 
 
 def test_a_graph_too_large(tables: Make, at_line: At, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from xla_insight.analysis.recompiles.advice import advice
 from xla_insight.analysis.recompiles.evidence import SAME_SIMPLIFIED, Evidence, Explanation
+from xla_insight.analysis.recompiles.explain import Explained
+from xla_insight.analysis.recompiles.happenings import Since, Upload
 from xla_insight.analysis.recompiles.rules import explanation_of
+from xla_insight.analysis.recompiles.wording import summary
+from xla_insight.analysis.tables import NOWHERE
+from xla_insight.facts.report import Site
 from xla_insight.graph.diff import diff
 from xla_insight.graph.model import Graph
 
@@ -41,6 +47,42 @@ def test_what_is_computed_anew_beside_it_is_a_branch() -> None:
     other = windows(positions="input", offset="constant(1)", more="z = f32[16,64] negate(data) @18 aten__neg")
     found = explained(first, other, ran=1, against_ran=1)
     assert (found.cause, found.frame and found.frame.line) == ("control_flow", 18)
+
+
+def head(classes: int, rows: int = 8) -> Graph:
+    """``batch @ weight`` and the weight's update; the weight gives its buffer away, the batch does not."""
+    made = graph(
+        f"x = f32[{rows},4] parameter(0) @21 xla__device_data",
+        f"w = f32[4,{classes}] parameter(1) @23 xla__device_data",
+        f"y = f32[{rows},{classes}] dot(x, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}} @23 aten__addmm",
+        f"new = f32[4,{classes}] negate(w) @25 aten__add",
+        f"ROOT all = (f32[{rows},{classes}], f32[4,{classes}]) tuple(y, new)",
+    )
+    return replace(made, donors=(1,))
+
+
+def test_weights_of_another_size_are_another_module_and_no_input() -> None:
+    found = explained(head(3), head(2))
+    assert (found.cause, found.note, found.before, found.now) == ("control_flow", "weights", "f32[4,3]", "f32[4,2]")
+    assert found.frame is not None and found.frame.line == 23
+    assert "another module's weights" in summary([Explained(COMPILE, found, "before")])
+    assert "index_select" in advice([Explained(COMPILE, found, "before")])
+
+
+def test_an_input_whose_sharding_differs_is_known_by_its_upload() -> None:
+    def step(sharding: str) -> Graph:
+        made = graph("x = f32[16,4] parameter(0)", "ROOT y = f32[16,4] negate(x) @9 aten__neg")
+        entry = made.entry
+        instructions = (entry.instructions[0]._replace(sharding=sharding), *entry.instructions[1:])
+        return replace(made, computations=(replace(entry, instructions=instructions),), parameter_shardings=(sharding,))
+
+    one, two = step("{devices=[4,1]0,1,2,3}"), step("{replicated}")
+    site = Site("train.py", 14, "<module>", "")
+    since = Since(uploads=(Upload("", "float32", (16, 4), replace(NOWHERE, site=site, user_site=site), None),))
+    found = explanation_of(Evidence(COMPILE, 2, "before", diff(one, two), one, two, since))
+    assert (found.cause, found.site) == ("sharding", site)
+    said = summary([Explained(COMPILE, found, "before")])
+    assert said.startswith("The sharding of the tensor that enters the device at train.py:14 differs: now {replicated}")
 
 
 def optimized(factor: str, *more: str, line: int = 12) -> Graph:

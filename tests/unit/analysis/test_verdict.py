@@ -9,6 +9,7 @@ from xla_insight.analysis.verdict import Evidence, verdict
 from xla_insight.facts.report import (
     Finding,
     GraphFacts,
+    Period,
     Quality,
     Recompile,
     RunFacts,
@@ -127,3 +128,39 @@ def test_the_input_that_changes_is_named() -> None:
     assert verdict(evidence(branch, host={"compile": 62.0})).summary.endswith(
         "most because of control flow at train.py:7."
     )
+
+
+def period(name: str, steps: int, wall_s: float) -> Period:
+    return Period(name, 0, 0, 0, steps - 1, steps, wall_s, {"trace": wall_s}, None, {}, None)
+
+
+def test_what_the_first_steps_do_once_limits_nothing() -> None:
+    short = evidence(host={"trace": 60.0, "compile": 40.0}, busy=5.0)
+    warm = replace(short.time, warm_up=period("warm_up", 1, 140.0), steady=period("steady", 9, 20.0))
+    said = verdict(replace(short, time=warm))
+    assert (said.bound, said.saves_s) == ("nothing", 0.0)
+    assert "80 % of this run went into its first step" in said.summary, "set-up before it is no part of wall time"
+    beside = replace(short, time=warm, findings=(finding("host_sync", 1.0),))
+    assert verdict(beside).summary.startswith("Too short to judge") and "host_sync was found" in verdict(beside).summary
+    long = replace(warm, warm_up=period("warm_up", 1, 20.0), steady=period("steady", 9, 80.0))
+    assert verdict(replace(short, time=long)).bound == "trace"
+
+
+def test_graphs_compiled_for_reads_are_no_compiles_that_the_run_needs() -> None:
+    read = replace(finding("host_sync", 70.0), details={"waited_s": 2.0, "device_idle_s": 1.0, "compile_s": 68.0})
+    said = verdict(evidence(read, host={"compile": 90.0, "trace": 10.0}, busy=1.0))
+    assert (said.bound, said.saves_s) == ("host_sync", 70.0)
+    assert "for 70 % of this run" in said.summary and "1 m 8 s of it compiling graphs for them" in said.summary
+
+
+def test_a_program_that_failed_is_not_judged() -> None:
+    failed = evidence(entry("first_graph", 61.0, Severity.INFO), host={"compile": 61.0, "trace": 39.0})
+    failed = replace(failed, run=replace(failed.run, failed=True), steps=StepFacts(1))
+    assert verdict(failed).summary == "The program ended with an exception after 1 step: too early to judge it."
+    nothing = replace(failed, graphs=replace(failed.graphs, executions=0, compiles=0))
+    assert "exception" in verdict(nothing).summary
+
+
+def test_weights_that_do_not_train_come_before_any_speed() -> None:
+    stale = finding("stale_parameters", None, Severity.CRITICAL)
+    assert verdict(evidence(stale, entry("unknown", 90.0), host={"compile": 90.0})).bound == "stale_parameters"

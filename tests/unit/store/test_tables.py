@@ -46,6 +46,28 @@ def collection(time_ns: int) -> Event:
     return Event(time_ns, 1, Kind.GC, thread=0, name="gen0")
 
 
+def site(number: int, line: int) -> Event:
+    return Event(0, None, Kind.SITE, site=number, name=site_text(("/u/train.py", line, "<module>"), None, ""))
+
+
+def cut(time_ns: int, trigger: str, at: int, ran: int, duration_ns: int | None) -> Event:
+    return Event(time_ns, duration_ns, Kind.SYNC, thread=0, site=at, name=trigger, value=float(ran))
+
+
+@pytest.mark.parametrize("synced", [True, False])
+def test_where_dynamo_runs_the_graphs_a_sync_ends_the_step_or_else_the_call(tmp_path: Path, synced: bool) -> None:
+    events = [site(1, 16), site(2, 25)]
+    for step in range(4):
+        at = 1_000 * step
+        events += [cut(at + n, Trigger.DYNAMO_COMPILE, 1, 0, 5) for n in (100, 200)]
+        events.append(cut(at + 300, Trigger.DYNAMO_EXECUTE, 1, 1, None))
+        events += [cut(at + 400, Trigger.SYNC, 2, 0, 50)] if synced else []
+    with write(tmp_path / "run", events) as run:
+        steps = run.table("steps")
+    assert steps["end_ns"].tolist() == [1_000 * step + (450 if synced else 300) for step in range(4)]
+    assert steps["inferred"].all()
+
+
 def test_every_table_has_its_columns_also_without_rows(tmp_path: Path) -> None:
     empty = write(tmp_path / "empty", [])
     full = open_run(build_run(tmp_path / "full", steps=10, hostile=True, save_every=3, fallback="aten::nonzero"))

@@ -32,7 +32,8 @@ def fallback(context: Context) -> tuple[Finding, ...]:
         return ()
     forced = _cuts(context.tables, Trigger.FORCED)
     hidden = _cuts(context.tables, Trigger.AUTOGRAD)
-    backward = {name: n for name, n in operations.items() if name.endswith("_backward")}
+    # Counters name the overload too: aten::_ctc_loss_backward.Tensor
+    backward = {name: n for name, n in operations.items() if name.partition(".")[0].endswith("_backward")}
     forward = {name: n for name, n in operations.items() if name not in backward}
     if not len(hidden) or not backward:
         return (_finding(context, operations, forced if len(forced) else hidden),)

@@ -22,6 +22,10 @@ from xla_insight.facts.report import Finding, HostState, Severity
 
 MANY_READS = 3
 MANY_EXECUTING_READS = 2
+MANY_COMPILES = 3
+"""So many graphs compiled for the reads of one line are a cost of the reads; one or two are start-up."""
+FEW_STEPS = 2
+"""A run that ended so early shows in one step what repeats in the next."""
 FREQUENT_STEPS = 2
 """Reads at least once in this many steps disturb a run."""
 NOTABLE_SHARE = 0.02
@@ -40,7 +44,8 @@ def host_sync(context: Context) -> tuple[Finding, ...]:
     training = reads.of(Role.TRAINING)
     stepped = set(context.tables["steps"]["process"].unique())
     groups = training.groupby(line_of[training["stack"].to_numpy()], sort=False)
-    lines = [(by_key[keys[int(number)]], rows) for number, rows in groups if _repeated(rows, stepped)]
+    few = len(context.tables["steps"]) <= FEW_STEPS * max(1, len(context.tables.processes))
+    lines = [(by_key[keys[int(number)]], rows) for number, rows in groups if _repeated(rows, stepped, few)]
     return tuple(_finding(context, place, rows) for place, rows in lines)
 
 
@@ -51,10 +56,14 @@ def _key(place: Place) -> Hashable:
     return (spot(place.site), spot(place.user_site))
 
 
-def _repeated(rows: pd.DataFrame, stepped: set[int]) -> bool:
-    """Whether reads at one place recur during training: in more than one step, where steps are known."""
+def _repeated(rows: pd.DataFrame, stepped: set[int], few: bool) -> bool:
+    """Whether reads at one place recur during training: in more than one step, where steps are known; in a run of few
+    steps (it was stopped, since it was so slow) also within a step, when graphs are compiled for them.
+    """
     for process, own in rows.groupby("process"):
         during = own[own["step"].notna()] if process in stepped else own
+        if few and int((own["compile_ns"] > 0).sum()) >= MANY_COMPILES:
+            return True
         if process in stepped and during["step"].nunique() < 2:
             continue
         if len(during) >= MANY_READS or int((during["executions"] > 0).sum()) >= MANY_EXECUTING_READS:
@@ -65,6 +74,11 @@ def _repeated(rows: pd.DataFrame, stepped: set[int]) -> bool:
 def _idle_s(rows: pd.DataFrame) -> float | None:
     """Seconds that the device stood idle because these reads had waited for it; None when it was not observed."""
     return None if rows["idle_ns"].isna().all() else float(rows["idle_ns"].sum()) / 1e9
+
+
+def _compile_s(rows: pd.DataFrame) -> float:
+    """Seconds of compiling that the reads alone needed: parts of the step, each as a graph of its own."""
+    return float(rows["compile_ns"].sum()) / 1e9 if int((rows["compile_ns"] > 0).sum()) >= MANY_COMPILES else 0.0
 
 
 def _cost_s(context: Context, rows: pd.DataFrame) -> float:
@@ -81,7 +95,8 @@ def _cost_s(context: Context, rows: pd.DataFrame) -> float:
 
 def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
     waited_s, idle_s = float(rows["wait_ns"].sum()) / 1e9, _idle_s(rows)
-    cost_s = _cost_s(context, rows)
+    compile_s = _compile_s(rows)
+    cost_s = _cost_s(context, rows) + compile_s
     executing = int((rows["executions"] > 0).sum())
     steps = int(rows.dropna(subset=["step"]).groupby("process")["step"].nunique().sum())
     all_steps = len(context.tables["steps"])
@@ -105,6 +120,7 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
             "run_again": list(again) if again is not None else None,
             "waited_s": waited_s,
             "device_idle_s": idle_s,
+            "compile_s": compile_s,
         },
     )
 
@@ -127,6 +143,9 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
             text += (
                 f" (the next sync ran {numbers.count(again[0])} of these {numbers.count(again[1])} operations again)"
             )
+    compile_s, compiled = _compile_s(rows), int((rows["compile_ns"] > 0).sum())
+    if compile_s:
+        text += f"; {numbers.plural(compiled, 'graph')} had to be compiled for it ({numbers.duration(compile_s)})"
     idle_s = _idle_s(rows)
     if not idle_s:
         return text + "."
@@ -144,6 +163,11 @@ def _inside_logging(place: Place) -> bool:
 
 
 def _advice(place: Place, executing: int, rows: pd.DataFrame) -> str:
+    if any("torch/distributions/" in file.replace("\\", "/") for file, _, _ in place.stack):
+        return (
+            "torch.distributions looks at the values to check its arguments: pass validate_args=False (or"
+            " torch.distributions.Distribution.set_default_validate_args(False) once, at the start)."
+        )
     if (rows["method"] == INSIDE_OPERATION).all():
         return (
             "An operation in this line asks for a value to know a size or to check an argument. Say the size yourself"
@@ -163,6 +187,6 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame) -> str:
     if executing:
         return (
             "Keep the value on the device and read it after the sync, every N steps or in a step closure; for a"
-            " decision, use torch.where instead of a Python branch."
+            " decision, use torch.where instead of a Python branch; a counter or position, keep in Python."
         )
     return "Read it every N steps or in a step closure, so that the next step is traced while the device works."

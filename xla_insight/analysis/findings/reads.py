@@ -43,7 +43,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Reads:
-    """``rows``: the reads with ``role``, ``stack`` (index into ``places``), ``wait_ns`` and ``idle_ns``."""
+    """``rows``: reads with ``role``, ``stack`` (index into ``places``), ``wait_ns``, ``compile_ns``, ``idle_ns``."""
 
     rows: pd.DataFrame
     places: tuple[Place, ...]
@@ -54,21 +54,24 @@ class Reads:
 
 
 def classified_reads(tables: RunTables) -> Reads:
-    """All reads of a run. ``wait_ns`` leaves out the compiles inside a read, which have an entry of their own.
+    """All reads of a run. ``wait_ns`` leaves out the compiles inside a read (``compile_ns``), which have an entry of
+    their own.
 
     ``idle_ns``: for how long the device then had nothing to run while the host did what it could have done before;
     missing where the device was not observed, and for reads inside operations.
     """
     reads = _all_reads(tables)
     if reads.empty:
-        return Reads(reads.assign(stack=0, role="", wait_ns=0, idle_ns=np.nan), ())
+        return Reads(reads.assign(stack=0, role="", wait_ns=0, compile_ns=0, idle_ns=np.nan), ())
     stack: NDArray[np.int64] = reads.groupby(["process", "site"], dropna=False, sort=False).ngroup().to_numpy()
     firsts = reads.iloc[np.unique(stack, return_index=True)[1]]
     places = tuple(tables.place(process, site) for process, site in zip(firsts["process"], firsts["site"], strict=True))
     roles = np.array([_role(place) for place in places], dtype=object)[stack]
     roles[inside_checkpoints(tables, reads)] = Role.SAVING
     idle_ns = np.where(reads["method"] == INSIDE_OPERATION, np.nan, _idle_ns(tables, reads))
-    times = {"wait_ns": _wait_ns(tables, reads), "idle_ns": idle_ns}
+    compile_ns = _compile_ns(tables, reads)
+    wait_ns = (reads["duration_ns"].fillna(0) - compile_ns).clip(lower=0)
+    times = {"wait_ns": wait_ns, "compile_ns": compile_ns, "idle_ns": idle_ns}
     return Reads(reads.assign(stack=stack, role=roles, **times), places)
 
 
@@ -136,12 +139,12 @@ def _role(place: Place) -> Role:
     return Role.SAVING if moved else Role.TRAINING
 
 
-def _wait_ns(tables: RunTables, reads: pd.DataFrame) -> pd.Series[int]:
+def _compile_ns(tables: RunTables, reads: pd.DataFrame) -> NDArray[np.float64]:
     compiles = tables["compiles"]
     inside = compiles[compiles["cut_ns"].notna()].groupby(["process", "cut_ns"])["duration_ns"].sum()
     keys = pd.MultiIndex.from_arrays([reads["process"], reads["time_ns"]])
-    compiling = inside.reindex(keys).fillna(0).to_numpy()
-    return (reads["duration_ns"].fillna(0) - compiling).clip(lower=0)
+    compiling: NDArray[np.float64] = inside.reindex(keys).fillna(0).to_numpy(np.float64)
+    return compiling
 
 
 def _idle_ns(tables: RunTables, reads: pd.DataFrame) -> NDArray[np.float64]:

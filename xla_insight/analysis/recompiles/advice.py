@@ -123,9 +123,8 @@ def _baked_advice(members: Sequence[Explained]) -> str:
     example = shown(members)
     if example.opcode in ("slice", "dynamic-slice", "dynamic-update-slice", "pad", "gather", "concatenate"):
         return (
-            "Pass the position as a tensor on the device: index_select or gather to read, index_copy_ to write; or"
-            " cut on"
-            " the host, before the upload."
+            "Pass the position as a tensor on the device: index_select or gather to read, index_copy_ to write (for a"
+            " box, a mask made on the host and torch.where); or cut on the host, before the upload."
         )
     if example.opcode in ("power", "multiply"):
         return (
@@ -147,6 +146,12 @@ def _shared_advice(members: Sequence[Explained]) -> str:
 
 
 def _control_flow_advice(members: Sequence[Explained]) -> str:
+    if shown(members).note == "weights":
+        return (
+            "Each module that is chosen in Python has a graph of its own (two, with the optimizer's first state)."
+            " With few of them, let each come once; else run all and choose with torch.where, or hold their weights in"
+            " one stacked tensor and pick with index_select."
+        )
     return (
         "Do both branches and choose with torch.where, or take the decision rarely. For a loop, use a fixed number of"
         " rounds with a mask, or torch_xla's scan."

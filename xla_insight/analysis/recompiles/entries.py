@@ -25,9 +25,9 @@ from xla_insight.facts.report import Member, Recompile, Severity, ShapeFacts
 CRITICAL_SHARE = 0.3
 """Share of wall time from which repeated compiles are critical."""
 CRITICAL_COUNT = 3
-HARMLESS_COUNT = 2
-_HARMLESS_RARELY = frozenset({"shared_scalar", "special_scalar"})
-"""A value that a schedule happens to pass, a counter that begins with 0 and 1: other graphs are found in the cache."""
+_HARMLESS = {"shared_scalar": 2, "special_scalar": 2, "live_outputs": 1, "donation": 1}
+"""Cause -> compiles in a run that deserve no change: a value that a schedule happens to pass, a counter that begins
+with 0 and 1, a copy that was alive at one cut. Other graphs are found in the cache."""
 _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
 
 
@@ -140,7 +140,7 @@ def _severity(
 ) -> Severity:
     # Evicted graphs are few and used again: that they are compiled each time is the fault.
     bounded = explanation.cause != "evicted" and all(family.bounded_and_reused() for family in families)
-    harmless = explanation.cause in _HARMLESS_RARELY and count <= HARMLESS_COUNT
+    harmless = count <= _HARMLESS.get(explanation.cause, 0) and explanation.note != "leftover"
     if explanation.expected or bounded or harmless:
         return Severity.INFO
     if count >= CRITICAL_COUNT and wall_s and compile_s >= CRITICAL_SHARE * wall_s:

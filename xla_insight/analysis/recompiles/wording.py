@@ -169,6 +169,8 @@ def _shared(members: Sequence[Explained]) -> str:
 
 def _control_flow(members: Sequence[Explained]) -> str:
     shown = members[0].explanation
+    if shown.note == "weights":
+        return f"Python used another module's weights at {root_at(shown)}{_now_before(shown)}."
     details = dict(shown.details)
     name = _operation(shown)
     before, now = details.get("runs_before", 0), details.get("runs_now", 0)
@@ -205,6 +207,10 @@ def _live_outputs(members: Sequence[Explained]) -> str:
     return f"Other tensors were alive at the cut{_now_before(shown)}{what}; made at {root_at(shown)}."
 
 
+_PLACED = frozenset({"optimizer", "accumulator", "sharding", "gradients"})
+"""Notes of warm-up whose words hold the place, or need none."""
+
+
 def _warm_up(members: Sequence[Explained]) -> str:
     shown = members[0].explanation
     what = {
@@ -212,7 +218,9 @@ def _warm_up(members: Sequence[Explained]) -> str:
         "accumulator": f"a value that began as a constant at {root_at(shown)} is an input now",
         "sharding": "the sharding of the outputs is known now",
         "gradients": f"gradients that did not exist before are set to zero now, at {root_at(shown)}",
-    }.get(shown.note, f"state that the first pass created is an input now ({root_at(shown)})")
+    }.get(shown.note, "state that the first pass created is an input now")
+    if shown.note not in _PLACED and shown.frame is not None:
+        what = f"{what} ({root_at(shown)})"
     processes = len({m.compile.process for m in members})
     if len(members) > processes:
         return f"{numbers.plural(len(members), 'graph')} at {cut_at(members)}: {what}. Once for each part of the state."
@@ -308,7 +316,10 @@ def _donation(members: Sequence[Explained]) -> str:
 
 def _sharding(members: Sequence[Explained]) -> str:
     shown = members[0].explanation
-    return f"Sharding annotations differ at {root_at(shown)}{_now_before(shown)}."
+    if shown.site is not None:
+        return f"The sharding of {_input_name(shown)} differs{_now_before(shown)}."
+    at = f" at {root_at(shown)}" if shown.frame is not None else ""
+    return f"Sharding annotations differ{at}{_now_before(shown)}."
 
 
 def _replaced(members: Sequence[Explained]) -> str:

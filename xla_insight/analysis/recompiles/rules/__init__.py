@@ -10,7 +10,12 @@ from collections.abc import Callable
 
 from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
 from xla_insight.analysis.recompiles.rules.initial import pending_values
-from xla_insight.analysis.recompiles.rules.inputs import changed_inputs, data_dependent_shape, state_shape
+from xla_insight.analysis.recompiles.rules.inputs import (
+    changed_inputs,
+    data_dependent_shape,
+    other_weights,
+    state_shape,
+)
 from xla_insight.analysis.recompiles.rules.known import (
     evicted,
     failed_before,
@@ -45,6 +50,7 @@ RULES: tuple[Rule, ...] = (
     optimizer_state,
     changed_inputs,
     data_dependent_shape,
+    other_weights,
     state_shape,
     scalars,
     same_structure,

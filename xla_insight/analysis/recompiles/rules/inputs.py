@@ -17,7 +17,7 @@ from xla_insight.analysis.tables import Place
 from xla_insight.facts.report import Site
 from xla_insight.graph.differences import ChangedParameter, Difference, DifferenceKind
 from xla_insight.graph.model import Frame, Graph, Shape
-from xla_insight.graph.roots import site_of
+from xla_insight.graph.roots import in_framework, site_of
 
 DATA_DEPENDENT = ("nonzero", "masked_select", "repeat_interleave", "unique", "bincount", "argwhere")
 """CPU operations whose result has a size that depends on values."""
@@ -59,6 +59,27 @@ def data_dependent_shape(evidence: Evidence) -> Explanation | None:
     return None
 
 
+def is_updated(evidence: Evidence, changed: ChangedParameter) -> bool:
+    """Whether both graphs give the tensor another value in place, as a step does with weights: none of a batch, and
+    none that grew, since in place it keeps its size.
+    """
+    before, after = evidence.before, evidence.after
+    if before is None or after is None or not changed.shape_changed:
+        return False
+    return changed.before.number in before.donors and changed.after.number in after.donors
+
+
+def other_weights(evidence: Evidence) -> Explanation | None:
+    """Weights of another size take part: Python used another module (one of several heads or experts)."""
+    difference = evidence.difference
+    assert difference is not None
+    updated = [c for c in difference.changed_parameters if is_updated(evidence, c) and not in_optimizer(c.stack)]
+    shown = next((c for c in updated if (frame := site_of(c.stack)) is not None and not in_framework(frame)), None)
+    if shown is None:
+        return None
+    return _parameter_explanation("control_flow", shown, evidence, note="weights")
+
+
 def state_shape(evidence: Evidence) -> Explanation | None:
     """A tensor that lives on the device has another size or element type: the graph before this one made it so."""
     difference = evidence.difference
@@ -80,7 +101,7 @@ def state_shape(evidence: Evidence) -> Explanation | None:
 def _uploads(evidence: Evidence, changed: ChangedParameter) -> tuple[Upload, ...]:
     """The uploads that a changed input came from; one of its own when it was uploaded where nobody looked."""
     after = changed.after
-    if after.shape.is_scalar:
+    if after.shape.is_scalar or is_updated(evidence, changed):
         return ()
     recent = evidence.find_upload(after, recent=True)
     if recent:

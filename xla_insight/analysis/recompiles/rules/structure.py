@@ -13,6 +13,7 @@ from xla_insight.analysis.recompiles.evidence import (
     in_optimizer,
     of_difference,
 )
+from xla_insight.analysis.recompiles.happenings import Upload
 from xla_insight.graph.differences import Difference, DifferenceKind, GraphDiff, OpGroup
 from xla_insight.graph.model import Frame, Graph
 from xla_insight.graph.roots import in_framework, site_of
@@ -69,16 +70,38 @@ def _is_sharding_mark(group: OpGroup) -> bool:
 
 def _sharding(evidence: Evidence, before: tuple[str, ...], now: tuple[str, ...]) -> Explanation:
     warm = evidence.order == 1
+    root = next((r for r in (evidence.difference.roots if evidence.difference else ()) if r.stack), None)
+    upload = None if warm or root is not None else _sharded_upload(evidence)
+    site = (upload.place.user_site or upload.place.site) if upload is not None else None
+    more: dict[str, Any] = {} if site is None else {"site": site, "group": (site.file, site.line)}
     return of_difference(
         "warm_up" if warm else "sharding",
-        next((r for r in (evidence.difference.roots if evidence.difference else ()) if r.stack), None),
+        root,
         evidence,
         expected=warm,
         kind=str(DifferenceKind.SHARDING),
         before=", ".join(before)[:200],
         now=", ".join(now)[:200],
         note="sharding",
+        inputs=(upload.name,) if upload is not None and upload.name else (),
+        **more,
     )
+
+
+def _sharded_upload(evidence: Evidence) -> Upload | None:
+    """Where the first input entered the device whose sharding differs."""
+    difference, before, after = evidence.difference, evidence.before, evidence.after
+    if difference is None or before is None or after is None:
+        return None
+    known = ({p.number: p for p in before.parameters}, {p.number: p for p in after.parameters})
+    for earlier, later in difference.parameter_pairs:
+        one, other = known[0].get(earlier), known[1].get(later)
+        if one is None or other is None or one.sharding == other.sharding:
+            continue
+        found = evidence.find_upload(other, recent=True) or evidence.find_upload(other, recent=False)
+        if found:
+            return found[0]
+    return None
 
 
 def live_outputs(evidence: Evidence) -> Explanation | None:
