@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from tests.unit.graph.modules import NAMES, read
-from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
+from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles, library
 from xla_insight.analysis.recompiles.entries import Totals, recompile_entries
 from xla_insight.analysis.tables import Place, RunTables
 from xla_insight.facts.report import Recompile, Severity, ShapeFacts
+from xla_insight.graph.hlo_text import parse_hlo_text
 
 MS = 1_000_000
 Make = Callable[..., RunTables]
@@ -201,3 +202,40 @@ def test_after_enough_graphs_the_same_instructions_tell(run: Run, monkeypatch: p
         "A Python number is part of pow at step.py:15 (not compared in full, but in what varies in graphs like it)."
     )
     assert "control_flow" in run("longer", "power", "extra-again"), "other instructions differ: compared in full"
+
+
+def scaled(length: int, *, table_is_input: bool) -> bytes:
+    """A batch times a table that was made in the graph and returned, or is an input; and enough else to be alike."""
+    at = 'metadata={{op_type="{}" source_file="train.py" source_line={}}}'
+    made = at.format("aten__arange", 22)
+    table = (
+        f"t = s64[{length}] parameter(1)" if table_is_input else f"t = s64[{length}] iota(), iota_dimension=0, {made}"
+    )
+    chain = [f"h{n} = s64[4,{length}] negate({f'h{n - 1}' if n else 'y'}), {at.format('aten__neg', 40 + n)}"
+             for n in range(9)]  # fmt: skip
+    returned = ("h8", f"(s64[4,{length}])") if table_is_input else ("h8, t", f"(s64[4,{length}], s64[{length}])")
+    lines = [
+        f"x = s64[4,{length}] parameter(0), {at.format('xla__device_data', 23)}",
+        table,
+        f"ts = s64[4,{length}] broadcast(t), dimensions={{1}}, {at.format('aten__mul', 25)}",
+        f"y = s64[4,{length}] multiply(x, ts), {at.format('aten__mul', 25)}",
+        *chain,
+        f"ROOT all = {returned[1]} tuple({returned[0]})",
+    ]
+    return "\n".join(["HloModule m", "", "ENTRY main {", *(f"  {line}" for line in lines), "}", ""]).encode()
+
+
+def test_a_length_that_was_compiled_before_is_no_cause(
+    tables: Make, at_line: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two lengths, each compiled twice: the table is made in the first graph of a length and an input of the second."""
+    monkeypatch.setattr(library, "parse_hlo_proto", lambda content: parse_hlo_text(content.decode()))
+    order = [(8, False), (16, False), (16, True), (8, True)]
+    modules = {f"{length}{'in' if given else 'made'}": scaled(length, table_is_input=given) for length, given in order}
+    batches = [upload(10 * n + 5, f"[4, {length}]", "input_ids") for n, (length, _) in enumerate(order)]
+    rows = {**steps(*modules), "uploads": batches}
+    made = tables(places={1: at_line(32), 2: at_line(23)}, hlo=modules.get, **rows)
+    _, explained = explained_compiles(made, GraphLibrary(made.hlo))
+    told = [(item.explanation.cause, item.against) for item in explained]
+    assert told == [("first_graph", None), ("input_shape", "8made"), ("warm_up", "16made"), ("warm_up", "8made")]
+    assert [item.explanation.frame and item.explanation.frame.line for item in explained[2:]] == [22, 22]

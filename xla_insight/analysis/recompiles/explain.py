@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from xla_insight.analysis.recompiles.evidence import (
     OTHER_ROOTS,
     SAME_COMPUTATION,
@@ -26,7 +28,7 @@ from xla_insight.analysis.recompiles.repeats import Repeats
 from xla_insight.analysis.recompiles.rules import explanation_of
 from xla_insight.analysis.tables import RunTables
 from xla_insight.graph.diff import compare
-from xla_insight.graph.model import Graph
+from xla_insight.graph.model import Graph, Shape
 from xla_insight.graph.nearest import RelativeIndex, Signature
 
 RELATED_SHARE = 0.3
@@ -65,8 +67,10 @@ class _Walk:
         self._families: dict[FamilyKey, RelativeIndex] = defaultdict(RelativeIndex)
         self._processes: dict[int, RelativeIndex] = defaultdict(RelativeIndex)
         self._orders: dict[FamilyKey, dict[str, int]] = defaultdict(dict)
+        self._taking: dict[tuple[FamilyKey, Shape], dict[str, None]] = defaultdict(dict)
+        """The graphs of a family that have an input of a type, in order."""
         self._cut: tuple[int, int] | None = None
-        self._same_cut: list[tuple[Compile, Signature]] = []
+        self._same_cut: list[tuple[Compile, Signature, frozenset[Shape]]] = []
         """Graphs of the cut that is looked at: parts of one pass, none of them an earlier relative of another."""
 
     def explain(self, compile_: Compile) -> Explained:
@@ -78,13 +82,32 @@ class _Walk:
             return Explained(compile_, short[1], short[0])
         signature = None if compile_.seen_before or compile_.eager else self._library.signature(compile_.graph)
         against = self._relative(compile_, signature)
-        explanation = explanation_of(self._evidence(compile_, against))
+        evidence = self._evidence(compile_, against)
+        explanation = explanation_of(evidence)
+        if explanation.cause == "input_shape" and signature is not None:
+            against, explanation = self._with_these_inputs(evidence, signature) or (against, explanation)
         if explanation.note in (SAME_COMPUTATION, SAME_SIMPLIFIED):
             explanation = replace(explanation, note=self._which_layer(explanation.note, compile_.graph, against))
         if against is not None:
             self._repeats.compared(compile_, explanation, against)
         self._remember(compile_, signature)
         return Explained(compile_, explanation, against)
+
+    def _with_these_inputs(self, evidence: Evidence, wanted: Signature) -> tuple[str, Explanation] | None:
+        """The relative that had inputs of these very sizes, and what differs from it: then the sizes are no cause."""
+        assert evidence.difference is not None
+        changed = [c.after for c in evidence.difference.changed_parameters]
+        batch = [parameter for parameter in changed if evidence.find_upload(parameter, recent=True)]
+        sizes = {parameter.shape for parameter in batch or changed}
+        taking = [self._taking[evidence.compile.family, shape] for shape in sizes]
+        rarest = min(taking, key=len, default={})
+        for graph in [name for name in reversed(rarest) if all(name in graphs for graphs in taking)][:MAX_GRAPHS]:
+            signature = self._library.signature(graph)
+            if graph != evidence.against and signature is not None and _alike(wanted, signature):
+                explanation = explanation_of(self._evidence(evidence.compile, graph))
+                if explanation.cause not in ("input_shape", "unknown"):
+                    return graph, explanation
+        return None
 
     def _short_cut(self, compile_: Compile) -> tuple[str, Explanation] | None:
         return None if compile_.seen_before or compile_.eager else self._repeats.explained(compile_)
@@ -156,7 +179,9 @@ class _Walk:
         known = self._orders[compile_.family]
         known.setdefault(compile_.graph or f"unnamed {len(known)}", len(known))
         if signature is not None and compile_.graph is not None:
-            self._same_cut.append((compile_, signature))
+            prepared = self._library.prepared(compile_.graph)
+            shapes = frozenset(p.shape for p in prepared.graph.parameters if p.shape.dims) if prepared else frozenset()
+            self._same_cut.append((compile_, signature, shapes))
 
     def _begin_cut(self, compile_: Compile) -> None:
         """Graphs of earlier cuts may be relatives from now on."""
@@ -164,12 +189,20 @@ class _Walk:
         if cut is not None and cut == self._cut:
             return
         self._cut = cut
-        for earlier, signature in self._same_cut:
+        for earlier, signature, shapes in self._same_cut:
             assert earlier.graph is not None
             self._families[earlier.family].add(earlier.graph, signature)
+            for shape in shapes:
+                self._taking[earlier.family, shape][earlier.graph] = None
             if not earlier.is_read:
                 self._processes[earlier.process].add(earlier.graph, signature)
         self._same_cut.clear()
+
+
+def _alike(one: Signature, other: Signature) -> bool:
+    """Whether two graphs have most of their operations in common."""
+    ours, theirs = one.common(other)
+    return int(np.minimum(ours, theirs).sum()) >= ALIKE_SHARE * max(int(ours.sum()), int(theirs.sum()))
 
 
 def _roots(text: str | None) -> tuple[str, ...] | None:
