@@ -30,6 +30,8 @@ FREQUENT_STEPS = 2
 """Reads at least once in this many steps disturb a run."""
 NOTABLE_SHARE = 0.02
 """Rarer reads disturb it when they wait for this share of wall time."""
+NOTABLE_COMPILE_SHARE = 0.1
+"""The same for compiles that only they need, which come once."""
 _TRAINER = "transformers/trainer.py"
 
 
@@ -102,7 +104,8 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
     all_steps = len(context.tables["steps"])
     again = repeated_work(context, rows)
     frequent = all_steps == 0 or steps * FREQUENT_STEPS >= all_steps
-    notable = context.share_of_wall(cost_s) >= NOTABLE_SHARE
+    notable = context.share_of_wall(cost_s - compile_s) >= NOTABLE_SHARE
+    notable = notable or context.share_of_wall(compile_s) >= NOTABLE_COMPILE_SHARE
     return Finding(
         id="host_sync",
         severity=context.severity(cost_s, warns=True) if frequent or notable else Severity.INFO,
