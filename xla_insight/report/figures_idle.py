@@ -188,10 +188,8 @@ def _probe(
             name="probe",
             x=(columns.first + columns.last) / 2,
             y=np.zeros(len(columns.first)),
-            mode="markers",
-            marker={"opacity": 0, "size": 1},
             text=texts,
-            hoverinfo="text",
+            **figures_hover.PROBE,
         )
     )
 
