@@ -23,7 +23,7 @@ from xla_insight.analysis.periods import epochs, warm_up_and_steady
 from xla_insight.analysis.shapes import Problem, shape_problem
 from xla_insight.analysis.tables import RunTables
 from xla_insight.analysis.timeline import Timeline
-from xla_insight.analysis.windows import measured_time
+from xla_insight.analysis.windows_overlap import measured_facts
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
 from xla_insight.facts.report import IdleGap, MeasuredTime, Period, Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
@@ -71,7 +71,7 @@ class Timelines:
         self._built: dict[int, Timeline] = {}
         self._openers: dict[int, tuple[Opener, ...]] = {}
         # At once: sessions and lines of code can be read only while the run is open.
-        self._measured = {process.index: measured_time(tables, process) for process in tables.processes}
+        self._measured = {process.index: measured_facts(tables, process) for process in tables.processes}
         self._lock = threading.Lock()
 
     def of(self, process: int) -> Timeline:

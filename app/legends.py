@@ -76,6 +76,9 @@ def share_legend(word: str, items: Sequence[tuple[str, str, float]], whole_ns: f
 
 
 def _legend(word: str, items: list[Any]) -> html.Div:
+    """The items behind their word; nothing without items."""
+    if not items:
+        return html.Div()
     return html.Div(
         [html.Span(word, className="legend-word"), html.Div(items, className="legend-items")], className="legend"
     )

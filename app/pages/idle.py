@@ -104,7 +104,7 @@ def head(selected: Shown) -> list[Any]:
         parts.key_figure(
             "idle",
             numbers.share(idle_s, period.wall_s, inferred=True),
-            numbers.duration(idle_s, inferred=True),
+            "" if idle_s is None else numbers.duration(idle_s, inferred=True),
             parts.INFERRED_NOTE,
         ),
         parts.key_figure("device busy", numbers.share(period.device_busy_s, period.wall_s, inferred=True), "", ""),
@@ -123,7 +123,7 @@ def head(selected: Shown) -> list[Any]:
         parts.key_figure(
             "idle after value reads",
             numbers.duration(read_idle, inferred=True) if idle_s is not None else numbers.NOT_MEASURED,
-            numbers.plural(sum(opener.gaps for opener in reads), "gap"),
+            "" if idle_s is None else numbers.plural(sum(opener.gaps for opener in reads), "gap"),
             "A read that waits for the device leaves nothing queued behind it",
         ),
     ]

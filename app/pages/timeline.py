@@ -31,6 +31,7 @@ from .page import Page
 
 _CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
 _LISTED_GAPS = 5
+_NOT_OBSERVED = "n/a: no execution times were recorded, so it is not known when the device was idle."
 _SHOWN_FRAMES = 12
 _STEP_PX = 40
 """The least pixels a step needs to be marked apart from the next."""
@@ -207,9 +208,8 @@ def gap_href(gap: IdleGap, address: Address, closer: bool = True) -> str:
 def _overview_of_gaps(timeline: Timeline, address: Address, stretch: Stretch) -> html.Section:
     gaps = [timeline.gap(index) for index in timeline.longest_gaps(*stretch, _LISTED_GAPS)]
     if not gaps:
-        return parts.section(
-            "Idle gaps", html.P("The device is never idle in this stretch of time.", className="quiet")
-        )
+        none = "The device is never idle in this stretch of time." if timeline.observed else _NOT_OBSERVED
+        return parts.section("Idle gaps", html.P(none, className="quiet"))
     items = [html.Li(dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address))) for gap in gaps]
     return parts.section("Longest idle gaps in view", html.Ol(items, className="gaps"))
 

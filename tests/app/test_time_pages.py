@@ -158,6 +158,8 @@ def test_an_unobserved_device_is_not_idle_for_zero(selected: Shown) -> None:
     text = text_of(idle.head(replace(selected, view=view)))
     assert "is not known" in text and "n/a" in text and "~0" not in text
     assert "Worst steps" not in text_of(idle.tables(replace(selected, view=view), Address()))
+    gaps = text_of(timeline.content(replace(selected, view=view), Address(), SCREEN)[3])
+    assert "it is not known when the device was idle" in gaps and "never idle" not in gaps
 
 
 def test_the_idle_page_shows_what_device_windows_measured(library: Library) -> None:

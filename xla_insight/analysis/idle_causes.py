@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.idle import NOT_OPENED, OPENING_KINDS, Gaps, busiest_row, opened_by
-from xla_insight.analysis.tables import NOWHERE, Place, RunTables
+from xla_insight.analysis.intervals import Nanoseconds
+from xla_insight.analysis.tables import NOWHERE, Place, RunTables, spans_of
 from xla_insight.analysis.time_account import process_account
 from xla_insight.facts import numbers
 from xla_insight.facts.report import HostState, IdleGap
@@ -121,10 +122,11 @@ def _cause_place(
     """Where the state that takes most of a gap comes from: its own span; for tracing the cut that ends the gap."""
     kind = _SPAN_KINDS.get(cause)
     if kind is not None:
-        frame = tables.of("spans", process)
-        rows = frame[(frame["kind"] == kind).to_numpy(dtype=np.bool_)]
-        found = busiest_row(rows, *stretch)
-        return NOWHERE if found is None else tables.place(process, rows.iloc[found]["site"])
+        rows, reach = _rows_of(tables, process, kind)
+        first = int(np.searchsorted(reach, stretch[0], side="right"))
+        last = int(np.searchsorted(rows["time_ns"].to_numpy(), stretch[1]))
+        found = busiest_row(rows.iloc[first:last], *stretch)
+        return NOWHERE if found is None else tables.place(process, rows["site"].iloc[first + found])
     executions = tables.of("executions", process)
     next_one = int(np.searchsorted(executions["time_ns"].to_numpy(dtype=np.int64), stretch[1]))
     if next_one < len(executions) and int(executions["time_ns"].iloc[next_one]) == stretch[1]:
@@ -133,6 +135,17 @@ def _cause_place(
             return place
     before = int(np.searchsorted(cuts["time_ns"].to_numpy(dtype=np.int64), stretch[1], side="left")) - 1
     return NOWHERE if before < 0 else tables.place(process, cuts.iloc[before]["site"])
+
+
+def _rows_of(tables: RunTables, process: int, kind: str) -> tuple[pd.DataFrame, Nanoseconds]:
+    """The spans of a kind in order of time, and the latest end up to each; remembered with the tables."""
+    key = (f"spans of kind {kind}", process)
+    if key not in tables.accounts:
+        frame = tables.of("spans", process)
+        rows = frame[(frame["kind"] == kind) & frame["duration_ns"].notna()].sort_values("time_ns", kind="stable")
+        tables.accounts[key] = rows, np.maximum.accumulate(spans_of(rows).ends)
+    found: tuple[pd.DataFrame, Nanoseconds] = tables.accounts[key]
+    return found
 
 
 def _sentence(

@@ -116,7 +116,8 @@ class RunTables:
     def of(self, name: str, process: int) -> pd.DataFrame:
         """The rows of one process."""
         frame = self.frames[name]
-        return frame[frame["process"] == process]
+        mine = (frame["process"] == process).to_numpy(dtype=np.bool_)
+        return frame.copy(deep=False) if mine.all() else frame[mine]  # most runs have one process: nothing to copy
 
     def place(self, process: int, site: object) -> Place:
         """The place behind a site id; `NOWHERE` when the id is missing or unknown."""

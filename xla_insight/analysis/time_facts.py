@@ -6,7 +6,7 @@ from xla_insight.analysis.idle_causes import worst_gaps
 from xla_insight.analysis.periods import epochs, rank_periods, seconds, warm_up_and_steady
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.time_account import overlap_pct, process_account
-from xla_insight.analysis.windows import measured_time
+from xla_insight.analysis.windows_overlap import measured_facts
 from xla_insight.facts.report import Quality, TimeFacts
 
 LISTED_GAPS = 10
@@ -36,5 +36,5 @@ def time_facts(tables: RunTables, process: Process | None) -> TimeFacts:
         ranks=rank_periods(tables),
         epochs=epochs(tables, process),
         worst_gaps=worst_gaps(tables, process.index, LISTED_GAPS),
-        measured=measured_time(tables, process),
+        measured=measured_facts(tables, process),
     )

@@ -265,6 +265,11 @@ class MeasuredTime:
     lines: tuple[DeviceLine, ...] = ()
     operations: tuple[DeviceOperation, ...] = ()
     host_spans: tuple[HostSpan, ...] = ()
+    overlap_pct: float | None = None
+    """Percent of the host's tracing and input work done while the device was busy, as the windows show it; None where
+    there was too little of it, or the profiler does not show when the host was blocked."""
+    inferred_overlap_pct: float | None = None
+    overlap_error_points: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -359,10 +359,8 @@ def _draw_probe(figure: go.Figure, bins: StepBins, canvas: Canvas, axis: str) ->
             x=(bins.first + bins.last) / 2,
             y=np.full(len(bins), y),
             yaxis=axis,
-            mode="markers",
-            marker={"opacity": 0, "size": 1},
             text=figures_hover.texts(bins, HOST_WORDS),
-            hoverinfo="text",
+            **figures_hover.PROBE,
         )
     )
 

@@ -28,6 +28,8 @@ NEEDED = (
 _HIDEABLE = (HostState.TRACE, HostState.INPUT_WAIT)
 _LEAST_WORK_SHARE = 0.05
 _HOVERED_STATES = 4
+_WORD_AND_TICKS_PX = 80
+_UNKNOWN_PX = 80
 
 
 def height_px() -> int:
@@ -54,6 +56,7 @@ def idle_figure(columns: StepColumns, canvas: Canvas) -> go.Figure:
     if not known:
         _say_unknown(figure, chosen)
         return figure
+    _name_rows(figure, canvas)
     total = np.nansum(np.vstack(list(idle.values())), axis=0)
     top = _axis(figure, canvas, total, columns.sums["duration_ns"] / columns.steps / 1e9)
     for state in STACK_ORDER:
@@ -68,7 +71,7 @@ def _figure(columns: StepColumns, canvas: Canvas) -> go.Figure:
     chosen = colours(canvas.scheme)
     whole = IDLE_PX + OVERLAP_PX + _GAP_PX
     fixed = {"fixedrange": True, "zeroline": False, "ticks": "", "tickfont": {"color": chosen.muted}}
-    figure = go.Figure(
+    return go.Figure(
         layout=go.Layout(
             template="none",
             height=height_px(),
@@ -94,20 +97,26 @@ def _figure(columns: StepColumns, canvas: Canvas) -> go.Figure:
             xaxis=_step_axis(columns, canvas),
         )
     )
-    for word, at in (("idle", 1.0), ("overlap", OVERLAP_PX / whole)):
+
+
+def _name_rows(figure: go.Figure, canvas: Canvas) -> None:
+    """The word of each row at its left; upright where it would run into the ticks."""
+    whole, ink = IDLE_PX + OVERLAP_PX + _GAP_PX, colours(canvas.scheme).ink
+    upright = canvas.left_px < _WORD_AND_TICKS_PX
+    for word, top_px, row_px in (("idle", whole, IDLE_PX), ("overlap", OVERLAP_PX, OVERLAP_PX)):
         figure.add_annotation(
             text=word,
             x=0,
             xref="paper",
             xanchor="left",
             xshift=-canvas.left_px,
-            y=at,
+            y=(top_px - row_px / 2 if upright else top_px) / whole,
             yref="paper",
-            yanchor="top",
+            yanchor="middle" if upright else "top",
+            textangle=-90 if upright else 0,
             showarrow=False,
-            font={"color": chosen.ink},
+            font={"color": ink},
         )
-    return figure
 
 
 def _step_axis(columns: StepColumns, canvas: Canvas) -> dict[str, Any]:
@@ -188,17 +197,18 @@ def _probe(
             name="probe",
             x=(columns.first + columns.last) / 2,
             y=np.zeros(len(columns.first)),
-            mode="markers",
-            marker={"opacity": 0, "size": 1},
             text=texts,
-            hoverinfo="text",
+            **figures_hover.PROBE,
         )
     )
 
 
 def _say_unknown(figure: go.Figure, chosen: Colours) -> None:
+    """A sentence in place of the rows: axes without values would look like values."""
+    figure.update_layout(height=_UNKNOWN_PX, xaxis={"visible": False})
+    figure.update_layout(yaxis={"visible": False}, yaxis2={"visible": False})
     figure.add_annotation(
-        text="n/a: no execution times were recorded, so it is not known when the device was idle",
+        text="n/a: no execution times were recorded,<br>so it is not known when the device was idle",
         x=0.5,
         xref="paper",
         y=0.5,

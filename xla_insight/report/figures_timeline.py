@@ -6,6 +6,7 @@ Owns what is drawn where, the ticks of its time axis and what a pointer reads. T
 
 from __future__ import annotations
 
+import functools
 import html
 import math
 from collections.abc import Mapping, Sequence
@@ -223,39 +224,47 @@ def _probe(figure: go.Figure, x: Shares, view: TimelineView, origin_ns: int) -> 
             x=(x[:-1] + x[1:]) / 2,
             y=np.full(len(x) - 1, 0.5, np.float32),
             yaxis=_AXES["device"],
-            mode="markers",
-            marker={"opacity": 0, "size": 1},
             customdata=np.column_stack([view.edges[:-1], view.edges[1:]]) - origin_ns,
             text=_texts(view, origin_ns),
-            hoverinfo="text",
+            **figures_hover.PROBE,
         )
     )
 
 
 def _texts(view: TimelineView, origin_ns: int) -> list[str]:
     columns = len(view.edges) - 1
-    states = list(view.host)
+    states, graphs = list(view.host), list(view.device)
     host = np.vstack([view.host[state] for state in states]) if states else np.zeros((0, columns))
-    graphs = list(view.device)
     device = np.vstack([view.device[name] for name in graphs]) if graphs else np.zeros((0, columns))
     order = np.argsort(-host, axis=0)[:_HOVERED_STATES]
-    busy = device.sum(axis=0)
-    top = device.argmax(axis=0) if graphs else np.zeros(columns, np.int64)
+    most = np.take_along_axis(host, order, axis=0).T.tolist()
+    busy = device.sum(axis=0).tolist()
+    top = (device.argmax(axis=0) if graphs else np.zeros(columns, np.int64)).tolist()
+    begins = (view.edges[:-1] - origin_ns).tolist()
+    events = {ROW_WORDS[kind]: counts.tolist() for kind, counts in view.counts.items() if counts.any()}
+    words = [HOST_WORDS[state] for state in states]
+    running = [html.escape(_graph_word(name), quote=False) for name in graphs]
     texts = []
-    for index in range(columns):
-        parts = [
-            f"{HOST_WORDS[states[row]]} {numbers.percent(100 * host[row, index])}"
-            for row in order[:, index]
-            if host[row, index] > 0
-        ]
-        running = [] if busy[index] <= 0 else [html.escape(_graph_word(graphs[top[index]]), quote=False)]
-        idle = "device idle" if busy[index] <= 0 else f"device ~{numbers.percent(100 * busy[index])} busy"
-        events = [
-            f"{numbers.count(counts[index])} {ROW_WORDS[kind]}" for kind, counts in view.counts.items() if counts[index]
-        ]
-        head = f"<b>{numbers.nanoseconds(int(view.edges[index]) - origin_ns)}</b>"
-        texts.append("<br>".join([head, *parts, " · ".join([idle, *running]), *events]))
+    for index, rows in enumerate(order.T.tolist()):
+        parts = [f"<b>{numbers.nanoseconds(begins[index])}</b>"]
+        parts += [f"{words[row]} {_percent(share)}" for row, share in zip(rows, most[index], strict=True) if share > 0]
+        if busy[index] > 0:
+            parts.append(f"device ~{_percent(busy[index])} busy · {running[top[index]]}")
+        else:
+            parts.append("device idle")
+        parts += [f"{numbers.count(counts[index])} {word}" for word, counts in events.items() if counts[index]]
+        texts.append("<br>".join(parts))
     return texts
+
+
+def _percent(share: float) -> str:
+    """The wording of a share, looked up: a figure has thousands of them, and most are alike."""
+    return _known_percent(math.ceil(share * 100_000))
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _known_percent(thousandths: int) -> str:
+    return numbers.percent(thousandths / 1000)
 
 
 def time_ticks(begin_ns: float, end_ns: float, wanted: int) -> tuple[list[float], list[str], str]:

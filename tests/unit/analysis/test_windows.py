@@ -114,6 +114,27 @@ def test_the_error_of_what_is_inferred_is_told(run: RunTables) -> None:
     assert spans == {("python", "Wait for donation holds"): (2, 0.003)}
 
 
+def test_the_error_of_the_inferred_overlap_is_told(tables: Make, stepped: Steps) -> None:
+    # From 21 to 39 ms. The profiler: blocked from 21 to 24 ms, so 15 ms of tracing, of which the device (at work to 29
+    # and from 31 ms) is idle in 2. Dispatch and ready: never blocked, idle from 29 to 30.5 ms.
+    host = [Made("StepMarker", 0, 5 * MS), Made("Wait for donation holds", MS, 4 * MS)]
+    work = [ran(21, 29, "dot.1"), ran(31, 39, "dot.1")]
+    content = make_session({"python": host, "pool/1": work}, None, WALL_NS + 20 * MS, line_start_ns=0)
+    run = tables(steps=stepped(6, 10 * MS), window=lambda process, name: content, **RUN)
+    measured = times(run).measured
+    assert measured is not None and measured.overlap_error_points is not None
+    assert measured.overlap_pct == pytest.approx(100 * 13 / 15)
+    assert measured.inferred_overlap_pct == pytest.approx(100 * 16.5 / 18)
+    assert measured.overlap_error_points == pytest.approx(5, abs=0.01)
+    assert measured.summary.endswith("inferred, ~92 % is, 5.0 points off.")
+
+
+def test_without_a_thread_that_cuts_graphs_overlap_is_not_compared(run: RunTables) -> None:
+    measured = times(run).measured
+    assert measured is not None and measured.error_points is not None
+    assert measured.overlap_pct is None is measured.overlap_error_points
+
+
 def test_a_session_says_when_it_began_on_the_wall_clock(tables: Make) -> None:
     rows = [a_window(20, 45, wall_ns=WALL_NS + 20 * MS - 700)]
     run = tables(windows=rows, window=lambda process, name: session(*OPERATIONS))

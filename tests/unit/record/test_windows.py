@@ -136,6 +136,17 @@ def test_an_expensive_session_is_waited_for_and_a_short_run_says_so(monkeypatch:
     assert not brief.kept and "too short" in next(iter(brief.windows.skipped))
 
 
+def test_a_session_that_costs_twice_the_last_keeps_to_the_hundredth(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(monkeypatch, parse_windows("auto"))
+    for number in range(20_000):
+        before = len(host.kept)
+        host.train(range(number, number + 1))
+        if len(host.kept) > before:
+            assert host.windows.stop_s <= module.BUDGET_SHARE * host.now_s or before == 0
+            host.cost_s *= 2
+    assert len(host.kept) >= 2
+
+
 def test_no_window_before_the_steady_state(monkeypatch: pytest.MonkeyPatch) -> None:
     host = Host(monkeypatch, parse_windows("auto"))
     for number in range(1000):

@@ -19,6 +19,11 @@ from xla_insight.facts.xspace import Space, Span, read_space
 
 _AT_WORK = "ThunkExecutor::Execute"
 """Begins the names of the host spans in which XLA:CPU runs a program: between two operations it is at work, too."""
+_CUTS = ("StepMarker", "SyncTensorsGraph")
+"""Host spans of a thread that cuts graphs."""
+_WAITS = ("Wait for donation holds", "TensorCollectionBarrier")
+"""Host spans in which such a thread is blocked until the device is done."""
+_READS = ("PjRtComputationClient::TransferFromDevice",)
 _WORK = ("time_ns", "duration_ns", "self_ns", "program")
 NO_WORK = pd.DataFrame({name: np.zeros(0, np.int64) for name in _WORK}).assign(operation=pd.Series(dtype=object))
 
@@ -30,6 +35,8 @@ class DeviceSession:
 
     ``work`` has a row a device operation: time_ns, duration_ns, self_ns (without operations inside it), program,
     operation. ``host`` counts the host's spans: (thread, name) -> (spans, ns). ``problem`` says why nothing was read.
+    ``waits``: when a thread that cuts graphs was blocked by the device (None: no such thread was seen); ``reads``: when
+    it moved values from it.
     """
 
     name: str
@@ -45,6 +52,8 @@ class DeviceSession:
     host: dict[tuple[str, str], tuple[int, int]]
     programs: dict[int, bytes]
     problem: str = ""
+    waits: Spans | None = None
+    reads: Spans = NO_SPANS
 
 
 def device_sessions(tables: RunTables, process: int) -> tuple[DeviceSession, ...]:
@@ -79,9 +88,11 @@ def _session(tables: RunTables, process: int, row: object) -> DeviceSession:
     space, problem = _space(tables, process, str(row.name))  # type: ignore[attr-defined]
     work, busy, host = NO_WORK, NO_SPANS, Counter[tuple[str, str]]()
     spent: Counter[tuple[str, str]] = Counter()
+    waits, reads = None, NO_SPANS
     if space is not None and space.start_wall_ns is not None:
         offset = begin_ns + space.start_wall_ns - _whole(row.wall_ns)  # type: ignore[attr-defined]
         work, busy = _device(space, offset, (begin_ns, end_ns))
+        waits, reads = _cutting(space, offset)
         for thread in space.threads:
             for span in thread.spans:
                 if span.operation is None and span.end_ns > span.start_ns:
@@ -103,7 +114,23 @@ def _session(tables: RunTables, process: int, row: object) -> DeviceSession:
         host={key: (count, spent[key]) for key, count in host.items()},
         programs={} if space is None else space.programs,
         problem=problem,
+        waits=waits,
+        reads=reads,
     )
+
+
+def _cutting(space: Space, offset: int) -> tuple[Spans | None, Spans]:
+    """When the threads that cut graphs were blocked, and when they moved values from the device."""
+    spans = [
+        span for thread in space.threads if any(one.name in _CUTS for one in thread.spans) for span in thread.spans
+    ]
+    if not spans:
+        return None, NO_SPANS
+    waits, reads = (
+        Spans.of([(span.start_ns + offset, span.end_ns + offset) for span in spans if span.name in names])
+        for names in (_WAITS, _READS)
+    )
+    return waits, reads
 
 
 def _whole(value: object) -> int:
