@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from xla_insight.graph.hlo_proto import parse_hlo_proto
 from xla_insight.store.reader import open_run
 
 from .programs import bare_hashes, recorded, script
@@ -63,3 +64,7 @@ def test_dynamo_does_not_see_us(tmp_path: Path) -> None:
     with open_run(tmp_path / "run") as run:
         assert run.faults.empty
         assert run.reads["method"].tolist() == ["item"] * 4
+        graphs = [parse_hlo_proto(run.hlo(graph) or b"") for graph in run.graphs["graph"]]
+    frames = {frame for graph in graphs for i in graph.instructions for frame in i.metadata.stack}
+    assert not any(frame.file.startswith("<eval_with_key>") for frame in frames), "generated code is no place"
+    assert {15, 16} <= {frame.line for frame in frames if frame.file.endswith("compiled.py")}

@@ -52,6 +52,7 @@ class GraphCapture:
         self.sources = Sources()
         self._keeper = GraphKeeper(writer, emit, self.sources, ways.max_graph_bytes)
         self.keep = self._keeper.keep
+        self.learn_lines = self._keeper.written.learn
         self._ways = ways
         self._framework = framework
         self._emit = emit

@@ -13,6 +13,7 @@ from xla_insight.facts.events import Event, Kind
 from xla_insight.record.framework import Writer
 from xla_insight.record.modules import Module
 from xla_insight.record.sources import Sources
+from xla_insight.record.written_lines import WrittenLines
 from xla_insight.store.graph_files import HLO, IR, OPTIMIZED
 
 DEFAULT_LIMIT_BYTES = 256 << 20
@@ -27,6 +28,7 @@ class GraphKeeper:
         self._emit = emit
         self._sources = sources
         self._limit = limit_bytes
+        self.written = WrittenLines()
         self._used = 0
         self._seen: set[str] = set()
         self.seen_bytes = 0
@@ -38,9 +40,9 @@ class GraphKeeper:
             return
         self._seen.add(graph)
         self.seen_bytes += len(module.content)
-        for file, line in module.facts.lines:
+        for file, line in (self.written.line_of(*place) for place in module.facts.lines):
             self._sources.want(os.path.abspath(file), line)
-        self._write(graph, module.content, HLO)
+        self._write(graph, self.written.applied(module.content), HLO)
         if module.optimized is not None:
             self._write(graph, module.optimized, OPTIMIZED)
 

@@ -165,6 +165,10 @@ class Recorder:
         """A cut that the program asked for at ``site`` is over."""
         self.windows.cut(site, self._counter(self._miss) or 0)
 
+    def generated(self, module: Any) -> None:
+        """Dynamo is about to run a graph module of torch.fx, to compile what it does."""
+        self.faults.guard("generated")(self._graphs.learn_lines)(module)
+
     def give_way(self) -> None:
         """The program is about to open a profiler session of its own."""
         self.faults.guard("windows")(self.windows.close)("closed because the program opened a profiler session")

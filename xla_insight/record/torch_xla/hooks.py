@@ -102,11 +102,19 @@ class XlaHooks:
                     site = recorder.stacks.capture(frame)
                     trigger = self._trigger(frame.f_back)
                     self._local.sync = (recorder.begin(Kind.SYNC, site), site, trigger)
+                    if trigger is Trigger.DYNAMO_COMPILE and frame.f_back is not None:
+                        self._generated(frame.f_back)
                 except Exception as error:
                     recorder.faults.add(Kind.SYNC, error)
             return original(*args, **kwargs)
 
         return default_device
+
+    def _generated(self, frame: FrameType) -> None:
+        """The bridge to dynamo cuts the graph before it traces a module, which it holds by this name."""
+        module = frame.f_locals.get("xla_model")
+        if module is not None:
+            self.recorder.generated(module)
 
     def _sync_ends(self, original: Callable[..., Any]) -> Callable[..., Any]:
         recorder = self.recorder
