@@ -14,7 +14,7 @@ from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
 from dash.exceptions import PreventUpdate
 
 from xla_insight.analysis.idle_causes import Opener
-from xla_insight.analysis.periods import period_sentence
+from xla_insight.analysis.periods import DEVICE, period_sentence
 from xla_insight.facts.report import HostState, IdleGap, Period
 from xla_insight.report import numbers
 from xla_insight.report.figures import HOST_WORDS, STACK_ORDER
@@ -35,6 +35,8 @@ from .timeline import gap_href
 _CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
 _LISTED = 10
 _LISTED_EPOCHS = 50
+PATH_SHARE = 0.01
+"""What is on the critical path for less is not listed."""
 _OPENER_WORDS = {"read": "value read", "sync": "sync", None: "not blocked"}
 _NOT_BLOCKED = "The host was at work when the device ran out of it: the device was faster."
 
@@ -169,9 +171,26 @@ def _periods(warm_up: Period | None, steady: Period | None) -> html.Section | No
             for state in states
         ),
         ["overlap", *(numbers.percent(period.overlap_pct, inferred=True) for period in known)],
+        *(
+            [
+                f"critical path, {name if name == DEVICE else HOST_WORDS[HostState(name)]}",
+                *(numbers.share(p.critical_path.get(name, 0.0), p.wall_s, inferred=True) for p in known),
+            ]
+            for name in _path_names(known)
+        ),
     ]
     words = {"warm_up": "warm-up", "steady": "steady state"}
     return parts.section("Warm-up against steady state", table(["", *(words[p.name] for p in known)], rows))
+
+
+def _path_names(periods: Sequence[Period]) -> list[str]:
+    """What is on the critical path of some period for 1 % or more, largest first."""
+    largest: dict[str, float] = {}
+    for period in periods:
+        for name, spent_s in period.critical_path.items():
+            share = spent_s / period.wall_s if period.wall_s else 0.0
+            largest[name] = max(largest.get(name, 0.0), share)
+    return sorted((name for name, share in largest.items() if share >= PATH_SHARE), key=lambda name: -largest[name])
 
 
 def _steps_word(period: Period) -> str:

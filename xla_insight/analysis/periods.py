@@ -19,6 +19,7 @@ from xla_insight.facts import numbers
 from xla_insight.facts.events import EpochSource
 from xla_insight.facts.report import HostState, Period
 
+DEVICE = "device"
 BUSY_SHARE = 0.9
 _WHEN = {"warm_up": "While warming up", "steady": "After warm-up", "rank": "Over all steps"}
 LONGEST_WARM_UP_SHARE = 0.1
@@ -94,11 +95,14 @@ def period_sentence(period: Period) -> str:
 def _periods(tables: RunTables, process: Process, parts: Sequence[tuple[str, slice]]) -> list[Period | None]:
     """Periods by name and rows among the steps of a process; None where there is no row."""
     steps = tables.of("steps", process.index)
-    account = process_account(tables, process.index).steps
-    return [_period(name, process, steps.iloc[rows], _total(account, rows)) for name, rows in parts]
+    found = process_account(tables, process.index)
+    return [
+        _period(name, process, steps.iloc[rows], _total(found.steps, rows), _total(found.step_paths, rows))
+        for name, rows in parts
+    ]
 
 
-def _period(name: str, process: Process, steps: pd.DataFrame, total: Account) -> Period | None:
+def _period(name: str, process: Process, steps: pd.DataFrame, total: Account, path: Account) -> Period | None:
     if steps.empty:
         return None
     wall_ns = int(integers(steps["duration_ns"]).sum())
@@ -114,6 +118,7 @@ def _period(name: str, process: Process, steps: pd.DataFrame, total: Account) ->
         device_busy_s=None if total.busy is None else int(total.busy[0]) / 1e9,
         device_idle_by_host_state={} if total.idle is None else seconds(total.idle[0]),
         overlap_pct=overlap_pct(total, 0, wall_ns),
+        critical_path=path_seconds(path, 0),
     )
 
 
@@ -126,6 +131,14 @@ def _total(result: Account, chosen: slice) -> Account:
     if result.busy is None or result.idle is None:
         return Account(host, None, None)
     return Account(host, result.busy[chosen].sum(keepdims=True), result.idle[chosen].sum(axis=0, keepdims=True))
+
+
+def path_seconds(path: Account, row: int) -> dict[str, float]:
+    """`DEVICE` and host state -> seconds of the critical path in a row, those that are on it; empty when unknown."""
+    if path.busy is None or path.idle is None or not len(path.busy):
+        return {}
+    found = {DEVICE: int(path.busy[row]) / 1e9, **seconds(path.idle[row])}
+    return {name: spent_s for name, spent_s in found.items() if spent_s}
 
 
 def seconds(row: object) -> dict[str, float]:

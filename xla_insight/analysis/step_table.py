@@ -19,13 +19,15 @@ from xla_insight.facts.report import Quality
 KEYS = ["process", "step"]
 HOST_COLUMNS = tuple(f"host_{state}_ns" for state in STATES)
 IDLE_COLUMNS = tuple(f"idle_{state}_ns" for state in STATES)
+PATH_COLUMNS = ("critical_device_ns", *(f"critical_{state}_ns" for state in STATES))
 
 
 def build_step_table(tables: RunTables, ranks: dict[int, int] | None = None) -> pd.DataFrame:
     """One row a step, ordered by process and step; times in ns, ``host_*_ns`` sums to ``duration_ns`` exactly.
 
     ``device_busy_ns`` is measured or inferred (``device_quality``), missing where no execution was observed; with the
-    ``idle_*_ns`` (the device had nothing to run while the host was in that state) it sums to ``duration_ns`` too.
+    ``idle_*_ns`` (the device had nothing to run while the host was in that state) it sums to ``duration_ns`` too. So do
+    the ``critical_*_ns``: the parts of device and host states that the end of the step depended on.
     """
     steps = tables["steps"]
     parts = [_with_time(tables, rows.copy(), int(process)) for process, rows in steps.groupby("process")]
@@ -36,7 +38,8 @@ def build_step_table(tables: RunTables, ranks: dict[int, int] | None = None) -> 
 
 
 def _with_time(tables: RunTables, steps: pd.DataFrame, process: int) -> pd.DataFrame:
-    result = process_account(tables, process).steps
+    found = process_account(tables, process)
+    result, path = found.steps, found.step_paths
     for number, column in enumerate(HOST_COLUMNS):
         steps[column] = result.host[:, number]
     steps["device_busy_ns"] = pd.array([None] * len(steps) if result.busy is None else result.busy, dtype="Int64")
@@ -44,6 +47,11 @@ def _with_time(tables: RunTables, steps: pd.DataFrame, process: int) -> pd.DataF
     for number, column in enumerate(IDLE_COLUMNS):
         idle = [None] * len(steps) if result.idle is None else result.idle[:, number]
         steps[column] = pd.array(idle, dtype="Int64")
+    for number, column in enumerate(PATH_COLUMNS):
+        values = (
+            None if path.busy is None or path.idle is None else path.busy if not number else path.idle[:, number - 1]
+        )
+        steps[column] = pd.array([None] * len(steps) if values is None else values, dtype="Int64")
     return steps
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xla_insight.analysis.accounting import STATES, Account, Segments, segments, sums
+from xla_insight.analysis.critical_path import critical
 from xla_insight.analysis.idle import NO_GAPS, Gaps, idle_gaps
 from xla_insight.analysis.intervals import NO_SPANS, Spans, joined
 from xla_insight.analysis.spans import activity, thread_spans
@@ -26,12 +27,15 @@ OVERLAP_FROM_SHARE = 0.05
 @dataclass(frozen=True, slots=True)
 class ProcessAccount:
     """``work`` is from the first to the last tensor work (None: there was none), ``whole`` its account; ``steps`` has a
-    row a step, in the order of the table ``steps``. ``gaps`` are those within ``work``."""
+    row a step, in the order of the table ``steps``. ``gaps`` are those within ``work``. ``path`` and ``step_paths`` are
+    the same for the critical path: ``busy`` is the device's part of it, ``idle`` the host's."""
 
     work: tuple[int, int] | None
     whole: Account
     steps: Account
     gaps: Gaps
+    path: Account
+    step_paths: Account
 
 
 NOTHING = Account(np.zeros((0, len(STATES)), np.int64), None, None)
@@ -73,16 +77,18 @@ def _build(tables: RunTables, process: int) -> ProcessAccount:
     work, steps = activity(tables, process), step_windows(tables, process)
     windows = joined((steps, _work(work)))
     if not len(windows.starts):
-        return ProcessAccount(None, NOTHING, NOTHING, NO_GAPS)
+        return ProcessAccount(None, NOTHING, NOTHING, NO_GAPS, NOTHING, NOTHING)
     parts = segments(windows, thread_spans(tables, process))
-    by_step = sums(steps, parts) if len(steps.starts) else NOTHING
+    path = critical(parts)
+    by_step, step_paths = (sums(steps, one) if len(steps.starts) else NOTHING for one in (parts, path))
     if work is None:
-        return ProcessAccount(None, NOTHING, by_step, NO_GAPS)
+        return ProcessAccount(None, NOTHING, by_step, NO_GAPS, NOTHING, step_paths)
     begin, end = np.searchsorted(parts.starts, work)
     inside = slice(int(begin), int(end))
     busy = None if parts.busy is None else parts.busy[inside]
     working = Segments(parts.starts[inside], parts.lengths[inside], parts.states[inside], busy)
-    return ProcessAccount(work, sums(_work(work), working), by_step, idle_gaps(working))
+    whole, whole_path = (sums(_work(work), one) for one in (working, critical(working)))
+    return ProcessAccount(work, whole, by_step, idle_gaps(working), whole_path, step_paths)
 
 
 def _work(work: tuple[int, int] | None) -> Spans:

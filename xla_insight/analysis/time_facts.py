@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xla_insight.analysis.idle_causes import worst_gaps
-from xla_insight.analysis.periods import epochs, rank_periods, seconds, warm_up_and_steady
+from xla_insight.analysis.periods import epochs, path_seconds, rank_periods, seconds, warm_up_and_steady
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.time_account import overlap_pct, process_account
 from xla_insight.analysis.windows_overlap import measured_facts
@@ -29,6 +29,7 @@ def time_facts(tables: RunTables, process: Process | None) -> TimeFacts:
         device_busy_s=busy_s,
         device_idle_by_host_state={} if whole.idle is None else seconds(whole.idle[0]),
         overlap_pct=overlap_pct(whole, 0, end_ns - begin_ns),
+        critical_path=path_seconds(found.path, 0),
         quality=Quality.MEASURED if busy_s is None else Quality.INFERRED,
         setup_s=max(0, begin_ns - process.start_ns) / 1e9,
         warm_up=warm_up,

@@ -170,6 +170,9 @@ class Period:
     device_busy_s: float | None
     device_idle_by_host_state: dict[str, float]
     overlap_pct: float | None
+    critical_path: dict[str, float] = field(default_factory=dict)
+    """What the steps depended on: seconds of the device and of each host state, which sum to ``wall_s``; empty when the
+    device was not observed. Shortening anything else saves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +297,8 @@ class TimeFacts:
     """The steps of each pass over the data, in order; none where no end of a pass was seen."""
     worst_gaps: tuple[IdleGap, ...] = ()
     """The longest stretches without device work, longest first."""
+    critical_path: dict[str, float] = field(default_factory=dict)
+    """As of a period, over all tensor work."""
     measured: MeasuredTime | None = None
     """Where device windows were taken, busy and idle time is measured, and its error elsewhere is known. None: none."""
 

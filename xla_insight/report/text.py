@@ -170,6 +170,8 @@ def _bars(report: Report) -> Iterator[RenderableType]:
     if bar is not None:
         yield hanging("device  ", bar, "dim")
         yield hanging("        ", text_bars.device_list(time))
+    if time.critical_path:
+        yield hanging("        ", text_bars.path_list(time.critical_path, time.wall_s))
     if time.measured is not None:
         yield hanging("        ", Text(plain_line(time.measured.summary)))
     if time.warm_up is not None and time.steady is not None:

@@ -80,6 +80,12 @@ def device_list(time: TimeFacts) -> Text:
     return Text(f"{busy}; idle while the host did: {', '.join(idle)}" if idle else busy)
 
 
+def path_list(path: Mapping[str, float], wall_s: float) -> Text:
+    """What the steps depended on, largest first: shortening anything else saves nothing."""
+    named = [f"{_word(name)} {numbers.share(s, wall_s, inferred=True)}" for name, s in _listed(path, wall_s)]
+    return Text(f"on the critical path: {', '.join(named)}")
+
+
 def _word(state: str) -> str:
     return state.replace("_", " ")
 
