@@ -21,6 +21,9 @@ LATEST_S = 20.0
 REST = 50
 """Between sessions at least this many times as long as the last one took: it holds the interpreter meanwhile."""
 
+MAX_RETRIES = 2
+"""Looks at which programs and compiles may differ in number before these compiles are given up: one that is just over
+is known by its program first, or the other way round."""
 AGAIN_S = 5.0
 """Ask again after this time while another session is open."""
 
@@ -36,6 +39,7 @@ class Sessions:
         self._last_number = -1
         self._first_wait_s = self._last_compile_s = 0.0
         self._not_before_s = 0.0
+        self._retries = 0
         self.unmatched = 0
         """Compiles whose program could not be told, since the last call of `lost`."""
 
@@ -62,9 +66,13 @@ class Sessions:
         programs = self._programs()
         if programs is None and not final:
             return
-        waiting, self._waiting = self._waiting, []
         programs = programs or {}
         fresh = [programs[number] for number in sorted(programs) if number > self._last_number]
+        if len(fresh) != len(self._waiting) and not final and self._retries < MAX_RETRIES:
+            self._retries += 1
+            self._first_wait_s = self._last_compile_s = now
+            return
+        waiting, self._waiting, self._retries = self._waiting, [], 0
         self._last_number = max([self._last_number, *programs])
         if len(fresh) != len(waiting):
             self.unmatched += len(waiting)

@@ -95,3 +95,35 @@ def test_sessions_rest_between(monkeypatch: object) -> None:
     live.sessions._not_before_s = 0.0
     live.sessions.look()
     assert live.kept == {"a": b"A"}
+
+
+def looked(live: Live) -> None:
+    """A look when one is due."""
+    live.sessions._last_compile_s -= sessions.QUIET_S
+    live.sessions._not_before_s = 0.0
+    live.sessions.look()
+
+
+def test_a_program_that_is_seen_before_its_compile_is_known_waits_for_it() -> None:
+    live = Live()
+    live.compile("a", b"A")
+    live.programs.append((2, b"B"))
+    looked(live)
+    assert live.taken == 2 and live.kept == {} and live.sessions.unmatched == 0
+    live.sessions.compiled(Block(COMPILATION, 0, graph="b"))
+    live.sessions.look(final=True)
+    assert live.kept == {"a": b"A", "b": b"B"} and live.sessions.unmatched == 0
+
+
+def test_what_never_matches_is_given_up_and_later_graphs_are_kept() -> None:
+    live = Live()
+    live.compile("a", b"A")
+    live.programs.append((2, b"out of sight"))
+    for _ in range(sessions.MAX_RETRIES):
+        looked(live)
+        assert live.sessions.unmatched == 0
+    looked(live)
+    assert live.sessions.unmatched == 1
+    live.compile("b", b"B")
+    looked(live)
+    assert live.kept == {"b": b"B"}
