@@ -36,7 +36,7 @@ def check_command(
 ) -> int:
     """Hold a run against a budget: exit 1 with one line for each limit that is broken.
 
-    Limits come from [tool.xla_insight.check] of the nearest pyproject.toml; those given here go before them.
+    Limits come from the table tool.xla_insight.check of the nearest pyproject.toml; those given here go before them.
     """
     from xla_insight.analysis.gate import check_run
     from xla_insight.analysis.gate.config import configured_budget

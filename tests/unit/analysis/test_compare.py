@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import pandas as pd
 import pytest
 
 from tests.synthetic import build_run, graph_hash
+from xla_insight.analysis import analyze
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.compare import compare_runs, trend
+from xla_insight.analysis.compare.causes import cause_changes
 from xla_insight.analysis.compare.graph_loading import KnownGraph
 from xla_insight.analysis.compare.graph_pairs import _equal_places, _equal_structures
 from xla_insight.analysis.compare.step_time import compare_step_time, permutation_p, steady_steps
 from xla_insight.facts.comparison import Comparison
-from xla_insight.facts.report import Site
+from xla_insight.facts.report import Finding, Report, Severity, Site
 from xla_insight.store.reader import open_run
 
 
@@ -184,3 +187,18 @@ def test_without_hlo_graphs_are_matched_by_their_place() -> None:
     pairs = [(one.graph, other.graph) for one, other in _equal_places(old, new)]
     assert pairs == [(graph_hash("A"), graph_hash("C")), (graph_hash("B"), graph_hash("D"))]
     assert list(new) == [graph_hash("E")] and not old
+
+
+def test_a_read_in_a_library_stays_when_the_script_has_another_name(tmp_path: Path) -> None:
+    report = analyze(build_run(tmp_path / "run", steps=5, pattern="A"))
+    library, other = (Site(f"/site-packages/{name}.py", 354, "mask", "") for name in ("masking_utils", "trainer"))
+
+    def run_of(script: str, line: int, *sites: Site) -> Report:
+        user = Site(f"/home/me/{script}.py", line, "<module>", "")
+        found = [Finding("host_sync", Severity.WARNING, site, user, 9, 1.0, "A read.", "Do.") for site in sites]
+        return replace(report, findings=tuple(found), recompiles=())
+
+    changes = cause_changes(run_of("train", 100, library), run_of("train_padded", 109, library))
+    assert [(change.change, change.before_count, change.now_count) for change in changes] == [("stayed", 9, 9)]
+    changes = cause_changes(run_of("train", 100, library), run_of("train_padded", 109, other))
+    assert [change.change for change in changes] == ["appeared", "gone"]

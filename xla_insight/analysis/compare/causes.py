@@ -20,6 +20,8 @@ _ORDER = ("appeared", "gone", "stayed")
 @dataclass(frozen=True, slots=True)
 class _Entry:
     key: _Key
+    inner: _Key
+    """The same by the innermost place: that of a library stays when the script has another name."""
     count: int
     cost_s: float | None
     summary: str
@@ -30,6 +32,11 @@ class _Entry:
 def cause_changes(before: Report, now: Report) -> tuple[CauseChange, ...]:
     """Every cause that is not expected and every finding that disturbs, of either run; what appeared comes first."""
     old, new = _grouped(before), _grouped(now)
+    left = {groups[0].inner: key for key, groups in old.items() if key not in new}
+    for key in [key for key in new if key not in old]:
+        same = left.pop(new[key][0].inner, None)
+        if same is not None:
+            old[key] = old.pop(same)
     changes = [_change(old.get(key), new.get(key)) for key in dict.fromkeys([*new, *old])]
     return tuple(sorted(changes, key=lambda c: (_ORDER.index(c.change), -(c.now_s or c.before_s or 0.0), c.name)))
 
@@ -52,9 +59,12 @@ def _entries(report: Report) -> Iterable[_Entry]:
 
 def _entry(what: str, name: str, entry: Recompile | Finding, cost_s: float | None) -> _Entry:
     site = entry.user_site or entry.site
-    file = site.file.replace("\\", "/").rsplit("/", 1)[-1] if site else ""
-    key = (what, name, file, site.function if site else "")
-    return _Entry(key, entry.count, cost_s, entry.summary, entry.advice, site)
+    keys = [(what, name, *_place(one)) for one in (site, entry.site)]
+    return _Entry(keys[0], keys[1], entry.count, cost_s, entry.summary, entry.advice, site)
+
+
+def _place(site: Site | None) -> tuple[str, str]:
+    return (site.file.replace("\\", "/").rsplit("/", 1)[-1], site.function) if site else ("", "")
 
 
 def _change(old: list[_Entry] | None, new: list[_Entry] | None) -> CauseChange:

@@ -35,7 +35,7 @@ def all_targets(report: Report) -> list[Target]:
 def find_targets(report: Report, wanted: str, others: Iterable[str] = ()) -> list[Target]:
     """The compiles that ``wanted`` names: those of a step, or those of the graph whose hash begins so.
 
-    A number is a step when something compiled in it, else the beginning of a hash. ``others``: graphs that ran, also
+    A number is a step of the run when it has so many, else the beginning of a hash. ``others``: graphs that ran, also
     without being compiled. Raises UsageError that says what there is.
     """
     targets = all_targets(report)
@@ -46,6 +46,8 @@ def find_targets(report: Report, wanted: str, others: Iterable[str] = ()) -> lis
         hits = [target for target in targets if target.member.step == int(text)]
         if hits:
             return hits
+        if int(text) < report.steps.count:
+            raise UsageError(f"nothing was compiled in step {text}; {_steps(targets)}")
     graphs = {target.member.graph for target in targets if target.member.graph is not None}
     fitting = matching_graphs(graphs, text)
     if len(fitting) == 1:

@@ -94,7 +94,9 @@ class _Walk:
         return Explained(compile_, explanation, against)
 
     def _with_these_inputs(self, evidence: Evidence, wanted: Signature) -> tuple[str, Explanation] | None:
-        """The relative that had inputs of these very sizes, and what differs from it: then the sizes are no cause."""
+        """The relative that had inputs of these very sizes, and what differs from it: then the sizes are no cause.
+        Unless that one only lacked the state that the nearest relative has: with one size none would come after that.
+        """
         assert evidence.difference is not None
         changed = [c.after for c in evidence.difference.changed_parameters]
         batch = [parameter for parameter in changed if evidence.find_upload(parameter, recent=True)]
@@ -105,7 +107,7 @@ class _Walk:
             signature = self._library.signature(graph)
             if graph != evidence.against and signature is not None and _alike(wanted, signature):
                 explanation = explanation_of(self._evidence(evidence.compile, graph))
-                if explanation.cause not in ("input_shape", "unknown"):
+                if explanation.cause not in ("input_shape", "unknown", "warm_up"):
                     return graph, explanation
         return None
 

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.report.test_text_report import REPORT
 from xla_insight.analysis.explain.targets import find_graph, find_targets, matching_graphs
 from xla_insight.errors import UsageError
-from xla_insight.facts.report import Member, Report
+from xla_insight.facts.report import Member, Report, StepFacts
 
 GRAPHS = ("41c0ffee", "41c0aaaa", "beef0000", "hlo-00112233445566aa")
 
@@ -59,6 +59,14 @@ def test_what_fits_nothing_says_what_there_is(wanted: str, sentence: str) -> Non
     with pytest.raises(UsageError, match=sentence) as error:
         find_targets(REAL, wanted, others=("ab",))
     assert "\n" not in str(error.value)
+
+
+def test_a_step_of_the_run_is_no_beginning_of_a_hash() -> None:
+    report = report_of(Member("5c40", 3, 0, 0.1, None))
+    short = replace(report, steps=StepFacts(4))
+    assert [target.member.graph for target in find_targets(short, "5")] == ["5c40"], "it has no such step"
+    with pytest.raises(UsageError, match="nothing was compiled in step 5; steps that compiled: 3"):
+        find_targets(replace(report, steps=StepFacts(40)), "5")
 
 
 def test_a_run_without_compiles() -> None:
