@@ -35,7 +35,7 @@ from .timeline import gap_href
 _CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
 _LISTED = 10
 _LISTED_EPOCHS = 50
-PATH_SHARE = 0.01
+_PATH_SHARE = 0.01
 """What is on the critical path for less is not listed."""
 _OPENER_WORDS = {"read": "value read", "sync": "sync", None: "not blocked"}
 _NOT_BLOCKED = "The host was at work when the device ran out of it: the device was faster."
@@ -190,7 +190,7 @@ def _path_names(periods: Sequence[Period]) -> list[str]:
         for name, spent_s in period.critical_path.items():
             share = spent_s / period.wall_s if period.wall_s else 0.0
             largest[name] = max(largest.get(name, 0.0), share)
-    return sorted((name for name, share in largest.items() if share >= PATH_SHARE), key=lambda name: -largest[name])
+    return sorted((name for name, share in largest.items() if share >= _PATH_SHARE), key=lambda name: -largest[name])
 
 
 def _steps_word(period: Period) -> str:

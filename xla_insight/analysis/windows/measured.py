@@ -26,15 +26,7 @@ _NAMED_WINDOWS = 3
 
 
 def measured_time(tables: RunTables, process: Process) -> MeasuredTime | None:
-    """The windows of a process, None when it has none; remembered with the tables."""
-    key = ("measured", process.index)
-    if key not in tables.accounts:
-        tables.accounts[key] = _measured_time(tables, process)
-    found: MeasuredTime | None = tables.accounts[key]
-    return found
-
-
-def _measured_time(tables: RunTables, process: Process) -> MeasuredTime | None:
+    """The windows of a process, None when it has none."""
     sessions = device_sessions(tables, process.index)
     if not sessions:
         return None
