@@ -32,17 +32,23 @@ def shapes_command(
     as_json: Annotated[bool, typer.Option("--json", help="Everything as JSON (schema 1).")] = False,
 ) -> None:
     """Say which dimensions of the batches change, what that costs, and to which sizes to pad them."""
+    from xla_insight.analysis import analyze
     from xla_insight.analysis.shapes import advise, shape_problem
-    from xla_insight.report.shapes import NOTHING, print_shapes, render_shapes_json
+    from xla_insight.facts import numbers
+    from xla_insight.report.shapes import NOTHING, cause_elsewhere, print_shapes, render_shapes_json
     from xla_insight.store.reader import open_run
 
     with open_run(run) as opened:
         problem = shape_problem(opened)
-    advice = None if problem is None else advise(problem, horizon, buckets, objective)
-    with standard_output() as stream:
+        advice = None if problem is None else advise(problem, horizon, buckets, objective)
+        nothing = problem is None or not (problem.axes or problem.rows)
+        report = analyze(opened) if nothing and not as_json else None
+    names = {} if report is None else report.run.paths
+    with numbers.telling_apart(names), standard_output() as stream:
+        elsewhere = "" if report is None else cause_elsewhere(report)
         if as_json:
             stream.write(render_shapes_json(problem, advice) + "\n")
         elif problem is None or advice is None:
-            stream.write(f"{NOTHING}\n")
+            stream.write(f"{NOTHING} {elsewhere}".rstrip() + "\n")
         else:
-            print_shapes(problem, advice, stream)
+            print_shapes(problem, advice, stream, elsewhere)

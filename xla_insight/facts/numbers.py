@@ -113,7 +113,7 @@ def percent(value: float | None, *, inferred: bool = False) -> str:
     if value == 0:
         return f"{mark}0 %"
     if 0 < value < 1:
-        return "<1 %"
+        return f"<{mark}1 %"
     return f"{mark}{significant(value, 2)} %" if value < 99.5 else f"{mark}{value:.0f} %"
 
 

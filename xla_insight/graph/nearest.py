@@ -20,6 +20,8 @@ from xla_insight.graph.tokens import exact_token, local_token, place_token, stab
 BUCKETS = 1024
 MAX_STRUCTURES = 512
 MAX_MEMBERS = 48
+CLEARLY_CLOSER = 2
+"""So many times fewer inputs and operations by place must differ for a graph to be nearer whatever its inputs say."""
 
 Sketch = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -127,7 +129,10 @@ class RelativeIndex:
             self._structures.popitem(last=False)
 
     def nearest(self, wanted: Signature) -> Relative | None:
-        """The graph with the fewest differing inputs, then operations, then exact instructions; latest on a tie."""
+        """The graph with the fewest differing inputs, then operations, then exact instructions; latest on a tie.
+
+        Unless another is clearly closer in inputs and places of operations together.
+        """
         members = self._structures.get(wanted.structure)
         if members is not None:
             return _best(members, wanted)
@@ -139,26 +144,25 @@ def _best(members: Iterable[tuple[Hashable, Signature]], wanted: Signature) -> R
     if not known:
         return None
     common = [wanted.common(other) for _, other in known]
-    differences = np.stack(
-        [
-            _distances([other.inputs for _, other in known], wanted.inputs),
-            _distances([other.opcodes for _, other in known], wanted.opcodes),
-            _distances([other.exact for _, other in known], wanted.exact),
-            # Graphs that know less can be told apart less: of two that are as near, take the one that says more.
-            [
-                int(np.abs(ours - theirs).sum()) + wanted.knows - other.knows
-                for (ours, theirs), (_, other) in zip(common, known, strict=True)
-            ],
-        ]
-    )
-    order = np.lexsort((-np.arange(len(known)), differences[3], differences[2], differences[1], differences[0]))
+    places = np.array([int(np.abs(ours - theirs).sum()) for ours, theirs in common])
+    inputs = _distances([other.inputs for _, other in known], wanted.inputs)
+    operations = _distances([other.opcodes for _, other in known], wanted.opcodes)
+    exact = _distances([other.exact for _, other in known], wanted.exact)
+    # Graphs that know less can be told apart less: of two that are as near, take the one that says more.
+    unknown = [wanted.knows - other.knows for _, other in known]
+    order = np.lexsort((-np.arange(len(known)), places + unknown, exact, operations, inputs))
     best = int(order[0])
+    if len({min(other.knows, wanted.knows) for _, other in known}) == 1:
+        # A graph without the optimizer's state may have nearly as many inputs as one with another branch. Where their
+        # operations come from tells them apart, which cannot be counted together when it is known less well of some.
+        whole = inputs + places
+        closest = int(np.lexsort((-np.arange(len(known)), whole))[0])
+        best = closest if CLEARLY_CLOSER * whole[closest] <= whole[best] else best
     key = known[best][0]
     ours, theirs = common[best]
     union = int(np.maximum(ours, theirs).sum())
     similarity = int(np.minimum(ours, theirs).sum()) / union if union else 1.0
-    inputs, operations, exact, _ = (int(row[best]) for row in differences)
-    return Relative(key, inputs, operations, exact, similarity)
+    return Relative(key, int(inputs[best]), int(operations[best]), int(exact[best]), similarity)
 
 
 def _distances(sketches: list[Sketch], wanted: Sketch) -> Sketch:

@@ -20,6 +20,7 @@ from xla_insight.analysis.explain.explanation import (
     fold_sentence,
     group_sentences,
     move_sentences,
+    other_cause_sentence,
     rest_sentence,
     root_facts,
     sentence_of,
@@ -64,6 +65,9 @@ def _sections(one: Explanation, report: Report, snippet: Snippet, diff: bool) ->
     yield Text(_title(one))
     yield Text(plain_line(sentence_of(one)), style="bold")
     yield _cause(one, report)
+    cause_sentence = other_cause_sentence(one)
+    if cause_sentence:
+        yield hanging("        ", Text(plain_line(cause_sentence)), "dim")
     root = root_facts(one)
     if root is not None:
         yield Text("")

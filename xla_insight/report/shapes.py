@@ -28,6 +28,7 @@ from xla_insight.report.export_files import report_batch
 from xla_insight.report.text import encodable
 
 if TYPE_CHECKING:
+    from xla_insight.facts.report import Report
     from xla_insight.store.reader import Run
 
 LISTED_SHAPES = 12
@@ -47,10 +48,10 @@ _COLUMNS = (
 _LEFT = (0, 1, 9)
 
 
-def print_shapes(problem: Problem, advice: Advice, stream: TextIO) -> None:
-    """The advice, what it rests on, every plan, and the lines to paste."""
+def print_shapes(problem: Problem, advice: Advice, stream: TextIO, elsewhere: str = "") -> None:
+    """The advice, what it rests on, every plan, and the lines to paste; ``elsewhere``: what the advice is not about."""
     text = io.StringIO()
-    for line in _lines(problem, advice):
+    for line in (*_lines(problem, advice), *(_wrapped(elsewhere) if elsewhere else ())):
         text.write(f"{line.rstrip()}\n")
     stream.write(encodable(_printable(text.getvalue()), stream))
 
@@ -65,6 +66,18 @@ NOTHING = (
     "No batch was recorded on its way to the device, or no step that used one was timed:"
     " there are no shapes to plan for."
 )
+
+
+def cause_elsewhere(report: Report) -> str:
+    """What recompiled in a run whose batches give nothing to plan; empty when nothing did."""
+    avoidable = [entry for entry in report.recompiles if not entry.expected and entry.cause != "input_shape"]
+    if not avoidable:
+        return ""
+    worst = max(avoidable, key=lambda entry: entry.compile_s or 0.0)
+    return (
+        f"What does recompile in this run ({numbers.plural(worst.count, 'time')}, {numbers.duration(worst.compile_s)}):"
+        f" {worst.summary} `xla-insight report` says what to change."
+    )
 
 
 def shape_batches(run: Run) -> dict[str, pa.RecordBatch]:

@@ -181,10 +181,8 @@ def _bars(report: Report) -> Iterator[RenderableType]:
 def _steady(warm_up: Period, steady: Period) -> str:
     """The steady state apart from the first steps, in one line."""
     busy = numbers.share(steady.device_busy_s, steady.wall_s, inferred=True)
-    each = numbers.duration(steady.wall_s / steady.steps)
-    text = (
-        f"after {numbers.plural(warm_up.steps, 'step')} of warm-up ({numbers.duration(warm_up.wall_s)}): {each} a step"
-    )
+    each = f"{numbers.duration(steady.wall_s / steady.steps)} a step on average"
+    text = f"after {numbers.plural(warm_up.steps, 'step')} of warm-up ({numbers.duration(warm_up.wall_s)}): {each}"
     return text if steady.device_busy_s is None else f"{text}, device busy {busy}"
 
 
@@ -204,8 +202,8 @@ def _entry(rank: int, entry: _Entry, report: Report) -> RenderableType:
     cost_s = entry.compile_s if isinstance(entry, Recompile) else entry.cost_s
     expected = isinstance(entry, Recompile) and entry.expected
     word = "expected" if expected else str(entry.severity)
-    cost = numbers.duration(cost_s)
-    if cost_s is not None and report.time.wall_s > 0:
+    cost = numbers.duration(cost_s) if cost_s != 0 else "no time lost"
+    if cost_s and report.time.wall_s > 0:
         cost += f", {numbers.share(cost_s, report.time.wall_s * max(1, report.run.processes))}"
     style = STYLES[entry.severity]
     head = Text.assemble(

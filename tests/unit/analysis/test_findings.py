@@ -288,7 +288,7 @@ def test_reads_cost_the_idle_time_that_waiting_for_them_leaves_behind(
     # From 60 ms of a step to 20 ms of the next: traced while the device had nothing; the run ends with the last read.
     assert finding.details["device_idle_s"] == pytest.approx(7 * 0.06)
     assert finding.cost_s == pytest.approx(0.08), "tracing cannot be spared, only waiting beside it"
-    assert "stood idle for ~420 ms" in finding.summary and "up to ~80 ms of it would be spared" in finding.summary
+    assert "stood idle for ~420 ms" in finding.summary and "up to ~80 ms is saved" in finding.summary
 
 
 @pytest.mark.parametrize(("steps", "severity"), [(40, Severity.WARNING), (10, Severity.INFO), (4, None)])

@@ -49,6 +49,27 @@ def test_what_is_computed_anew_beside_it_is_a_branch() -> None:
     assert (found.cause, found.frame and found.frame.line) == ("control_flow", 18)
 
 
+def rotated(rows: int, table: int = 0) -> Graph:
+    """``x`` times a table of its length, made from numbers at line 22 and returned, or read from a longer ``table``."""
+    return graph(
+        f"x = f32[{rows},4] parameter(0) @31 xla__device_data",
+        *([f"table = f32[{table},4] parameter(1) @25 xla__device_data",
+           f"cos = f32[{rows},4] slice(table), slice={{[0:{rows}], [0:4]}} @25 xla__select"] if table else
+          [f"n = f32[{rows},4] iota(), iota_dimension=0 @22 aten__arange",
+           f"cos = f32[{rows},4] cosine(n) @23 aten__cos"]),
+        f"y = f32[{rows},4] multiply(x, cos) @25 aten__mul",
+        f"ROOT all = (f32[{rows},4]) tuple(y)" if table else f"ROOT all = (f32[{rows},4], f32[{rows},4]) tuple(cos, y)",
+    )  # fmt: skip
+
+
+def test_a_table_that_was_made_anew_in_another_size_is_state_and_no_branch() -> None:
+    found = explained(rotated(8), rotated(8, table=24), ran=1, against_ran=1)
+    assert (found.cause, found.expected, found.note) == ("warm_up", True, "table")
+    assert (found.before, found.now, found.frame and found.frame.line) == ("f32[8,4]", "f32[24,4]", 23)
+    said = summary([Explained(COMPILE, found, "before")])
+    assert "was made once more, in another size, and is an input now: now f32[24,4], before f32[8,4]" in said
+
+
 def head(classes: int, rows: int = 8) -> Graph:
     """``batch @ weight`` and the weight's update; the weight gives its buffer away, the batch does not."""
     made = graph(

@@ -9,6 +9,7 @@ import pytest
 
 from xla_insight.analysis.recompiles import GraphLibrary, explained_compiles
 from xla_insight.analysis.recompiles.entries import Totals, recompile_entries
+from xla_insight.analysis.recompiles.history import Family
 from xla_insight.analysis.tables import Place, Process, RunTables
 from xla_insight.facts.report import Recompile, Severity, Site
 
@@ -208,3 +209,22 @@ def test_single_operations_are_never_compared(tables: Make, at_line: At) -> None
 def test_a_compile_of_unknown_place_is_not_called_expected(tables: Make) -> None:
     (entry,) = entries(tables(compiles=[compiled("a", 0, site=None)]))
     assert entry.cause == "unknown" and "not recorded" in entry.summary
+
+
+@pytest.mark.parametrize(
+    ("executions", "bounded", "by_size"),
+    [
+        ([1, 5, 4], True, True),
+        ([1, 1, 1, 5, 4, 4], False, True),  # tables were made in the first batch of each of three sizes
+        ([1, 1, 1, 5, 4], False, False),
+        ([3, 1, 3], False, False),
+        ([1], False, False),
+        ([2, 2, 2, 2, 2], False, False),
+    ],
+)
+def test_few_variants_that_are_used_again_are_a_price_paid_once(
+    executions: list[int], bounded: bool, by_size: bool
+) -> None:
+    family = Family([f"{n}" for n in range(len(executions))], executions)
+    assert family.bounded_and_reused() is bounded
+    assert family.bounded_and_reused(each_starts=True) is by_size

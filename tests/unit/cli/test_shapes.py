@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.synthetic import HOSTILE_FORMULA, build_run
+from tests.unit.report.test_text_report import REPORT
 from xla_insight import cli
 from xla_insight.analysis import analyze
+from xla_insight.report.shapes import cause_elsewhere
 
 Output = pytest.CaptureFixture[str]
 
@@ -98,3 +101,13 @@ def test_hostile_names_stay_text(tmp_path: Path, capsys: Output) -> None:
         text[text.index("  from xla_insight") :].split("\n\nA batch")[0].replace("\n  ", "\n").strip(), "pasted", "exec"
     )
     assert json.dumps(HOSTILE_FORMULA) in text
+
+
+def test_what_recompiles_for_another_reason_is_pointed_to() -> None:
+    grown = replace(
+        REPORT.recompiles[1], cause="python_shape", expected=False, count=39, compile_s=20.7, summary="It grows."
+    )
+    told = cause_elsewhere(replace(REPORT, recompiles=(grown,)))
+    assert told.startswith("What does recompile in this run (39 times, 20.7 s): It grows.")
+    padded = replace(grown, cause="input_shape")
+    assert cause_elsewhere(replace(REPORT, recompiles=(padded, replace(grown, expected=True)))) == ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from tests.unit.graph import modules
 from xla_insight.graph import nearest
 from xla_insight.graph.model import Graph
-from xla_insight.graph.nearest import RelativeIndex, signature
+from xla_insight.graph.nearest import RelativeIndex, Signature, signature
 
 
 def relatives(*names: str) -> list[Graph]:
@@ -58,3 +58,24 @@ def test_the_index_is_bounded() -> None:
     assert sum(map(len, index._structures.values())) <= nearest.MAX_STRUCTURES + nearest.MAX_MEMBERS
     found = index.nearest(replace(known, structure=-1))
     assert found is not None and found.key == -(3 * nearest.MAX_STRUCTURES - 1)
+
+
+def changed(known: Signature, inputs: int, places: int) -> Signature:
+    """A signature of another structure in which so many inputs and places of operations more are counted."""
+    more = {}
+    for name, number in (("inputs", inputs), ("lines", places)):
+        counts = getattr(known, name).copy()
+        counts[7] += number
+        more[name] = counts
+    return replace(known, structure=known.structure + inputs + 1000 * places, **more)
+
+
+def test_fewer_inputs_win_unless_another_is_clearly_closer_in_where_its_operations_come_from() -> None:
+    """The graph of the first step, without the optimizer's state, may have nearly the inputs of one without a block."""
+    known = signature(modules.graph("base"))
+    for places, expected in ((128, "branch"), (60, "stateless")):
+        index = RelativeIndex()
+        index.add("stateless", changed(known, 3, places))
+        index.add("branch", changed(known, 4, 50))
+        found = index.nearest(known)
+        assert found is not None and found.key == expected

@@ -36,7 +36,7 @@ def test_durations(seconds: float | None, text: str) -> None:
 def test_what_was_inferred_has_a_tilde() -> None:
     assert numbers.duration(0.5, inferred=True) == "~500 ms"
     assert numbers.share(31, 100, inferred=True) == "~31 %"
-    assert numbers.share(None, 100, inferred=True) == "n/a" and numbers.share(0.1, 100, inferred=True) == "<1 %"
+    assert numbers.share(None, 100, inferred=True) == "n/a" and numbers.share(0.1, 100, inferred=True) == "<~1 %"
 
 
 @pytest.mark.parametrize(

@@ -162,8 +162,38 @@ class RootFacts:
 
 
 def sentence_of(explanation: Explanation) -> str:
-    """Why this compile happened, in a sentence about it alone; that of all compiles of its cause where it has none."""
-    return explanation.target.member.summary or explanation.target.entry.summary
+    """Why this compile happened, in a sentence about it alone; that of all compiles of its cause where it has none.
+
+    Compared with another graph than the nearest relative, how these two differ: the cause was not found between them.
+    """
+    told = explanation.target.member.summary or explanation.target.entry.summary
+    comparison = explanation.comparison
+    if comparison is None or comparison.against == explanation.target.member.against:
+        return told
+    graph = f"Compared with graph {numbers.short_hash(comparison.against)}, as asked:"
+    root = root_facts(explanation)
+    if root is None:
+        return f"{graph} both compute the same."
+    return f"{graph} {_how_many_differ(comparison)}; the earliest difference is {_at(root)}."
+
+
+def other_cause_sentence(explanation: Explanation) -> str:
+    """The sentence of the cause when the graphs shown are not those it was found with, else empty."""
+    member, comparison = explanation.target.member, explanation.comparison
+    if comparison is None or comparison.against == member.against:
+        return ""
+    told = member.summary or explanation.target.entry.summary
+    return told if member.against is None else f"Against graph {numbers.short_hash(member.against)}: {told}"
+
+
+def _how_many_differ(comparison: Comparison) -> str:
+    counts = comparison.aligned.counts()
+    differ = sum(count for mark, count in counts.items() if mark != Mark.EQUAL)
+    return f"{numbers.count(differ)} of {numbers.plural(len(comparison.aligned), 'instruction')} differ"
+
+
+def _at(root: RootFacts) -> str:
+    return root.said if root.site is None else f"{root.said} at {numbers.place(root.site.file, root.site.line)}"
 
 
 def root_facts(explanation: Explanation) -> RootFacts | None:

@@ -114,7 +114,7 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
         count=len(rows),
         cost_s=cost_s,
         summary=_summary(context, place, rows, steps, again),
-        advice=_advice(place, executing, rows),
+        advice=_advice(place, executing, rows, frequent),
         details={
             "methods": {str(name): int(n) for name, n in rows["method"].value_counts().items()},
             "reads_that_ran_a_graph": executing,
@@ -154,8 +154,8 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
         return text + "."
     idle, spared = (numbers.duration(seconds, inferred=True) for seconds in (idle_s, _cost_s(context, rows)))
     return (
-        f"{text}. Nothing was queued behind them: the device then stood idle for {idle} while the host went on;"
-        f" side by side, up to {spared} of it would be spared."
+        f"{text}. Nothing was queued behind them, so the device then stood idle for {idle} while the host went on;"
+        f" when the host need not wait, both work at once, and up to {spared} is saved."
     )
 
 
@@ -165,7 +165,7 @@ def _inside_logging(place: Place) -> bool:
     return "_maybe_log_save_evaluate" in functions and "evaluate" not in functions
 
 
-def _advice(place: Place, executing: int, rows: pd.DataFrame) -> str:
+def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) -> str:
     if any("torch/distributions/" in file.replace("\\", "/") for file, _, _ in place.stack):
         return (
             "torch.distributions looks at the values to check its arguments: pass validate_args=False (or"
@@ -180,7 +180,9 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame) -> str:
     if place.site is not None and place.site.file.replace("\\", "/").endswith("transformers/masking_utils.py"):
         return (
             "The library looks at the attention mask in Python on every forward pass. Leave attention_mask out when"
-            " nothing is padded, or pass a 4-D float mask: then it does not look."
+            " nothing is padded, or pass a 4-D float mask: then it does not look. In the collator of an encoder: (1 -"
+            " mask[:, None, None, :].float()).expand(-1, 1, mask.shape[1], -1) * torch.finfo(torch.float32).min; a"
+            " decoder's also hides later positions."
         )
     if _inside_logging(place):
         return (
@@ -192,4 +194,6 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame) -> str:
             "Keep the value on the device and read it after the sync, every N steps or in a step closure; for a"
             " decision, use torch.where instead of a Python branch; a counter or position, keep in Python."
         )
+    if not frequent:
+        return "Read it in a step closure (xm.add_step_closure): the next step is traced while the device works."
     return "Read it every N steps or in a step closure, so that the next step is traced while the device works."

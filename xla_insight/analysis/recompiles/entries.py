@@ -139,7 +139,8 @@ def _severity(
     explanation: Explanation, count: int, compile_s: float, families: Sequence[Family], wall_s: float | None
 ) -> Severity:
     # Evicted graphs are few and used again: that they are compiled each time is the fault.
-    bounded = explanation.cause != "evicted" and all(family.bounded_and_reused() for family in families)
+    by_size = explanation.cause == "input_shape"
+    bounded = explanation.cause != "evicted" and all(f.bounded_and_reused(each_starts=by_size) for f in families)
     harmless = count <= _HARMLESS.get(explanation.cause, 0) and explanation.note != "leftover"
     if explanation.expected or bounded or harmless:
         return Severity.INFO

@@ -7,7 +7,7 @@ Owns families (cuts at the same place that do the same job) and the order of com
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ _READ_LIKE = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
 """Triggers that run part of the pending graph and leave the rest pending: several may fall between two syncs."""
 UNNAMED = "hlo-"
 """Begin of the id of a graph that ran out of sight: it stands for one compile, and its executions are not known."""
+MOST_BOUNDED = 4
+"""So many variants, each of them used again, are a price paid once."""
 _NEVER = 1 << 62
 _SYNC = "sync"
 _KIND_OF_TRIGGER = dict.fromkeys(
@@ -79,15 +81,19 @@ class Family:
     anonymous: int = 0
     """Compiles whose graph has no name: how often it ran is not known."""
 
-    def bounded_and_reused(self) -> bool:
-        """Few variants, each used again: a price paid once. The first graph may be a start-up variant used once."""
+    def bounded_and_reused(self, *, each_starts: bool = False) -> bool:
+        """Few variants, each used again: a price paid once. The first graph may be a start-up variant used once;
+        ``each_starts``: that of every variant, as when each size of batch has a first graph of its own.
+        """
         if self.anonymous > 1:
             return False
-        counts = self.executions
-        if len(counts) > 1 and counts[0] == 1:
-            counts = counts[1:]
-        reused = all(count >= 2 for count in counts) and sum(counts) >= 2 * len(counts)
-        return len(counts) <= 4 and reused
+        once = next((n for n, count in enumerate(self.executions) if count != 1), len(self.executions))
+        counts = self.executions[once:]
+        return once <= (len(counts) if each_starts else 1) and _few_reused(counts)
+
+
+def _few_reused(counts: Sequence[int]) -> bool:
+    return 0 < len(counts) <= MOST_BOUNDED and all(count >= 2 for count in counts)
 
 
 @dataclass(frozen=True, slots=True)

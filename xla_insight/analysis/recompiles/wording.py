@@ -207,7 +207,7 @@ def _live_outputs(members: Sequence[Explained]) -> str:
     return f"Other tensors were alive at the cut{_now_before(shown)}{what}; made at {root_at(shown)}."
 
 
-_PLACED = frozenset({"optimizer", "accumulator", "sharding", "gradients"})
+_PLACED = frozenset({"optimizer", "accumulator", "sharding", "gradients", "table"})
 """Notes of warm-up whose words hold the place, or need none."""
 
 
@@ -217,13 +217,16 @@ def _warm_up(members: Sequence[Explained]) -> str:
         "optimizer": f"the optimizer's state was created in the first step ({shown.now}, from {root_at(shown)})",
         "accumulator": f"a value that began as a constant at {root_at(shown)} is an input now",
         "sharding": "the sharding of the outputs is known now",
+        "table": f"what was made in the graph at {root_at(shown)} was made once more, in another size, and is an input"
+        f" now{_now_before(shown)}",
         "gradients": f"gradients that did not exist before are set to zero now, at {root_at(shown)}",
     }.get(shown.note, "state that the first pass created is an input now")
     if shown.note not in _PLACED and shown.frame is not None:
         what = f"{what} ({root_at(shown)})"
     processes = len({m.compile.process for m in members})
     if len(members) > processes:
-        return f"{numbers.plural(len(members), 'graph')} at {cut_at(members)}: {what}. Once for each part of the state."
+        often = "Once for each size of batch" if shown.note == "table" else "Once for each part of the state"
+        return f"{numbers.plural(len(members), 'graph')} at {cut_at(members)}: {what}. {often}."
     return f"Second graph at {cut_at(members)}: {what}. Once per run."
 
 

@@ -122,7 +122,10 @@ def _rank(plan: Plan, goal: Goal) -> tuple[float, int, bool]:
 
 def _summary(problem: Problem, recorded: Plan, chosen: Plan | None, goal: Goal) -> str:
     if not problem.axes and problem.rows is None:
-        return f"All {numbers.count(problem.batch_combination.size)} batches have the same shape: nothing to pad."
+        batches = problem.batch_combination.size
+        if batches == 1:
+            return "Only one batch was recorded: there is nothing to compare it with, and nothing to pad."
+        return f"All {numbers.count(batches)} batches have the same shape: nothing to pad."
     moving = " and ".join(f"{axis.word} ({numbers.plural(len(axis.values), 'size')})" for axis in problem.axes)
     moving = moving or f"{problem.rows.word if problem.rows else ''} (the last batch is smaller)"
     change = "change" if len(problem.axes) > 1 else "changes"

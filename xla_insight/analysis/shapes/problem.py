@@ -16,6 +16,7 @@ from xla_insight.analysis.shapes.axes import Axis, find_axes
 from xla_insight.analysis.shapes.batches import Batches, BatchInput, Frames, Kind
 from xla_insight.analysis.shapes.costs import CostModel, fit
 from xla_insight.analysis.shapes.variants import WARM_UP, Compiles, find_compiles, shape_memory
+from xla_insight.facts import numbers
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -118,7 +119,7 @@ class Problem:
         reasons = []
         steady = 0 if self.step is None else self.step.samples
         if steady < ENOUGH_STEPS:
-            reasons.append(f"only {steady} timed steps")
+            reasons.append(f"only {numbers.plural(steady, 'timed step')}")
         if self.axes and (self.step is None or self.step.points < ENOUGH_SHAPES):
             reasons.append(f"only {0 if self.step is None else self.step.points} shapes were timed")
         unseen = sum(int(np.isnan(variant.compile_s).sum()) for variant in self.compiles.variants)

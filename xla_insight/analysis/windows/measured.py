@@ -149,7 +149,7 @@ def _sentence(windows: tuple[DeviceWindow, ...], lines: tuple[DeviceLine, ...], 
     if first is None:
         return text
     where = numbers.where(first.site, None)
-    return f"{text} Most device time comes from {where}: {numbers.share(first.share, 1)}."
+    return f"{text} The largest part of device time comes from {where}: {numbers.share(first.share, 1)}."
 
 
 def _steps(windows: list[DeviceWindow]) -> str:

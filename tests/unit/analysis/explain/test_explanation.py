@@ -15,6 +15,7 @@ from xla_insight.analysis.explain.explanation import (
     fold_sentence,
     group_sentences,
     move_sentences,
+    other_cause_sentence,
     rest_sentence,
     root_facts,
     sentence_of,
@@ -94,6 +95,18 @@ def test_the_line_and_the_name_are_those_of_the_report() -> None:
     chosen = root_facts(explain(reported, KEPT.get, "extra"))
     assert chosen is not None and chosen.site != SITE
     assert root_facts(explain(target(), lambda _graph: None)) is None
+
+
+def test_against_another_graph_the_headline_is_how_those_two_differ() -> None:
+    member = replace(MEMBER, summary="Its own sentence.")
+    other = explain(Target(ENTRY, member), KEPT.get, "extra")
+    root = root_facts(other)
+    assert root is not None and root.site is not None
+    assert sentence_of(other).startswith("Compared with graph extra, as asked: ")
+    assert sentence_of(other).endswith(f"differ; the earliest difference is {root.said} at step.py:{root.site.line}.")
+    assert other_cause_sentence(other) == "Against graph base: Its own sentence."
+    same = explain(Target(ENTRY, member), KEPT.get, "base")
+    assert (sentence_of(same), other_cause_sentence(same)) == ("Its own sentence.", "")
 
 
 def test_a_compile_has_its_own_sentence_and_root() -> None:

@@ -14,11 +14,14 @@ from xla_insight.graph.model import Graph, Shape
 
 _CARRIES = frozenset({"constant", "broadcast", "reshape", "convert", "iota", "parameter", "transpose", "copy"})
 """Operations that hold or shape a value: a scalar that changes moves some of them too."""
+_TAKES_PART = frozenset({"slice", "dynamic-slice"})
+"""Operations that read a part of a table."""
 
 
 def pending_values(evidence: Evidence) -> Explanation | None:
     """Tensors that were made from nothing but numbers (``arange`` before the loop) were still pending in the earlier
-    graph, which returned them; now they are inputs.
+    graph, which returned them; now they are inputs. Of another size when they were made anew meanwhile, as the tables
+    of positions are that a module makes for the longest sequence so far.
     """
     difference, before = evidence.difference, evidence.before
     assert difference is not None
@@ -30,18 +33,28 @@ def pending_values(evidence: Evidence) -> Explanation | None:
     made = made_from_numbers(before)
     returned = [before.instructions[n] for n in before.output_positions if n in made]
     returned = [i for i in returned if i.opcode != "parameter"]
-    if Counter(_type(p.shape) for p in added) - Counter(_type(i.shape) for i in returned):
+    same = not Counter(_type(p.shape) for p in added) - Counter(_type(i.shape) for i in returned)
+    if not same and Counter(_rank(p.shape) for p in added) - Counter(_rank(i.shape) for i in returned):
         return None
-    if not _only(difference.removed, before, made) or not _only(difference.inserted, None, frozenset()):
+    reads = _CARRIES if same else _CARRIES | _TAKES_PART
+    if not _only(difference.removed, before, made) or not _only(difference.inserted, None, frozenset(), reads):
         return None
     root = next((r for r in difference.roots if r.kind is DifferenceKind.PARAMETER_ADDED), difference.root)
-    origin = next((i.metadata.stack for i in returned if _type(i.shape) == _type(added[0].shape)), ())
-    stack = origin or (root.stack if root is not None else ())
-    return of_difference("warm_up", root, evidence, expected=True, note="state", stack=stack)
+    kind = _type if same else _rank
+    origin = next(i for i in returned if kind(i.shape) == kind(added[0].shape))
+    stack = origin.metadata.stack or (root.stack if root is not None else ())
+    if same:
+        return of_difference("warm_up", root, evidence, expected=True, note="state", stack=stack)
+    sizes = {"before": str(origin.shape), "now": str(added[0].shape)}
+    return of_difference("warm_up", root, evidence, expected=True, note="table", stack=stack, **sizes)
 
 
 def _type(shape: Shape) -> tuple[str, tuple[int, ...]]:
     return shape.dtype, shape.dims
+
+
+def _rank(shape: Shape) -> tuple[str, int]:
+    return shape.dtype, len(shape.dims)
 
 
 def made_from_numbers(graph: Graph) -> frozenset[int]:
@@ -57,10 +70,12 @@ def made_from_numbers(graph: Graph) -> frozenset[int]:
     return frozenset(made)
 
 
-def _only(groups: Iterable[OpGroup], graph: Graph | None, made: frozenset[int]) -> bool:
+def _only(
+    groups: Iterable[OpGroup], graph: Graph | None, made: frozenset[int], carries: frozenset[str] = _CARRIES
+) -> bool:
     """Whether the instructions merely carry values, or (of ``graph``) belong to the making of such values."""
     for group in groups:
-        if all(opcode in _CARRIES for opcode, _ in group.opcodes):
+        if all(opcode in carries for opcode, _ in group.opcodes):
             continue
         if graph is None or group.count > len(group.spots):
             return False
