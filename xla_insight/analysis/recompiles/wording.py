@@ -207,7 +207,7 @@ def _live_outputs(members: Sequence[Explained]) -> str:
     return f"Other tensors were alive at the cut{_now_before(shown)}{what}; made at {root_at(shown)}."
 
 
-_PLACED = frozenset({"optimizer", "accumulator", "sharding", "gradients", "table"})
+_PLACED = frozenset({"optimizer", "averages", "accumulator", "sharding", "gradients", "table"})
 """Notes of warm-up whose words hold the place, or need none."""
 
 
@@ -215,6 +215,7 @@ def _warm_up(members: Sequence[Explained]) -> str:
     shown = members[0].explanation
     what = {
         "optimizer": f"the optimizer's state was created in the first step ({shown.now}, from {root_at(shown)})",
+        "averages": f"the averaged weights were made in an earlier step ({shown.now}, from {root_at(shown)})",
         "accumulator": f"a value that began as a constant at {root_at(shown)} is an input now",
         "sharding": "the sharding of the outputs is known now",
         "table": f"what was made in the graph at {root_at(shown)} was made once more, in another size, and is an input"

@@ -21,7 +21,7 @@ FEW_SHARE = 0.02
 
 
 def optimizer_state(evidence: Evidence) -> Explanation | None:
-    """The optimizer created its state in the first step; now it is an input."""
+    """The optimizer created its state in the first step; now it is an input. So are averaged weights of torch."""
     difference = evidence.difference
     assert difference is not None
     added = [p for p in difference.added_parameters if not p.shape.is_scalar]
@@ -30,6 +30,7 @@ def optimizer_state(evidence: Evidence) -> Explanation | None:
     if not state or 2 * len(state) < len(added) or 4 * len(removed) > len(added):
         return None
     frame = site_of(state[0].metadata.stack)
+    averages = any(f.file.endswith("/swa_utils.py") for f in state[0].metadata.stack)
     return Explanation(
         "warm_up",
         expected=True,
@@ -40,7 +41,7 @@ def optimizer_state(evidence: Evidence) -> Explanation | None:
         now=f"{len(state)} more inputs",
         follows=difference.follows,
         group=frame,
-        note="optimizer",
+        note="averages" if averages else "optimizer",
     )
 
 
