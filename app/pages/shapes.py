@@ -33,7 +33,8 @@ from .shapes_table import grid, rows_of
 MOST_BUCKETS, MOST_STEPS = 16, 100_000_000
 _LARGEST = 2**63 - 1
 """The largest size that a tensor can have."""
-_CONFIG = {"displayModeBar": False, "responsive": False, "showTips": False}
+_CONFIG = {"displayModeBar": False, "responsive": False, "showTips": False, "edits": {"shapePosition": True}}
+"""``shapePosition``: a line moves at once; one that is merely editable wants a click first."""
 _PLAN_COLUMNS = (
     "Plan",
     "Padded to",

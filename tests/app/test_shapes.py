@@ -189,5 +189,7 @@ def test_a_line_can_be_dragged(problem: Problem) -> None:
     place = next(number for number, line in lines if line["x0"] == middle and line.get("editable"))
     change = {f"shapes[{place}].x0": middle + 2.4, f"shapes[{place}].x1": middle + 2.4}
     assert shapes.dragged([change], [figure]) == f"{small}, {middle + 2}, {large}"
+    one_end = {f"shapes[{place}].x0": middle, f"shapes[{place}].x1": middle + 2.4}
+    assert shapes.dragged([one_end], [figure]) == f"{small}, {middle + 2}, {large}"
     assert shapes.dragged([{"autosize": True}], [figure]) is None
     assert shapes.dragged([None], [figure]) is None

@@ -157,7 +157,8 @@ def _draw_ends(
         {"color": blend(chosen.accent, chosen.paper, 0.45), "width": 1},
     )
     upright = {"type": "line", "y0": 0, "y1": 1, "xref": "x", "yref": "y domain", "editable": True, "line": strong}
-    across = {"type": "line", "x0": 0, "x1": 1, "xref": "x2 domain", "yref": "y2", "line": faint}
+    # Below, since every line above can be dragged in a figure whose shapes can be.
+    across = {"type": "line", "x0": 0, "x1": 1, "xref": "x2 domain", "yref": "y2", "line": faint, "layer": "below"}
     label = {"y": 1, "xref": "x", "yref": "y domain", "yanchor": "bottom", "yshift": 2, "showarrow": False}
     for end in sorted(ends, reverse=True)[:MOST_BARS]:
         shapes += [{**upright, "x0": end, "x1": end}, {**across, "y0": end, "y1": end}]
@@ -170,9 +171,14 @@ def _draw_ends(
 def moved_ends(layout: dict[str, Any], change: dict[str, Any]) -> tuple[int, ...] | None:
     """The bucket ends after a line of `size_figure` was dragged; None when ``change`` is no such move."""
     ends = bucket_lines(layout)
-    moved = {number: change.get(f"shapes[{number}].x0") for number in ends}
-    known = {number: float(end) for number, end in moved.items() if isinstance(end, int | float)}
+    known = {number: float(end) for number, stood in ends.items() if (end := _moved(change, number, stood)) is not None}
     return tuple(sorted({max(1, round(end)) for end in (ends | known).values()})) if known else None
+
+
+def _moved(change: dict[str, Any], number: int, stood: float) -> float | None:
+    """Where a line was dragged to; a hand near one of its ends moves that end alone."""
+    found = [end for key in ("x0", "x1") if isinstance(end := change.get(f"shapes[{number}].{key}"), int | float)]
+    return max(found, key=lambda end: abs(end - stood), default=None)
 
 
 def bucket_lines(layout: dict[str, Any]) -> dict[int, float]:
