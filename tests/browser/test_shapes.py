@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from selenium.webdriver.common.actions.action_builder import ActionBuilder
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser.conftest import Browser, served
@@ -42,10 +42,10 @@ const plot = document.querySelector('#shapes-figures .js-plotly-plot');
 if (!plot || !plot._fullLayout || !plot.layout.shapes) return [];
 const axis = plot._fullLayout.xaxis, box = plot.getBoundingClientRect(), area = plot._fullLayout._size;
 return plot.layout.shapes.filter(shape => shape.editable).map(shape =>
-    [shape.x0, box.left + axis._offset + axis.d2p(shape.x0), box.top + area.t + area.h / 4,
+    [shape.x0, axis._offset + axis.d2p(shape.x0) - box.width / 2, area.t + area.h / 4 - box.height / 2,
      axis.d2p(shape.x0 + 1) - axis.d2p(shape.x0)]);
 """
-"""Bucket ends of the first figure: where each stands on its axis and on the screen, and the pixels of one size."""
+"""Bucket ends of the first figure: where it stands on the axis, from the middle of the figure (px), and px of one size."""
 
 
 def test_the_end_of_a_bucket_is_dragged_with_the_mouse(page: Browser) -> None:
@@ -55,13 +55,12 @@ def test_the_end_of_a_bucket_is_dragged_with_the_mouse(page: Browser) -> None:
     page.until(lambda: [line[0] for line in page.script(_LINES)] == [96, 80], "two lines")
     page.settles()
     page.script("document.querySelector('#shapes-figures').scrollIntoView({block: 'center'})")
-    _, left, top, pixels = page.script(_LINES)[1]
-    mouse = ActionBuilder(page.driver)
-    mouse.pointer_action.move_to_location(round(left), round(top)).pointer_down()
-    for step in range(1, 9):
-        mouse.pointer_action.move_to_location(round(left + pixels * step), round(top))
-    mouse.pointer_action.pointer_up()
-    mouse.perform()
+    _, right, down, pixels = page.script(_LINES)[1]
+    plot = page.find("#shapes-figures .js-plotly-plot")
+    mouse = ActionChains(page.driver).move_to_element_with_offset(plot, round(right), round(down)).click_and_hold()
+    for _ in range(8):
+        mouse = mouse.move_by_offset(round(pixels), 0)
+    mouse.release().perform()
     page.until(lambda: page.find("#shapes-own").get_property("value") == "88, 96", "the sizes after the move")
     page.shows("[88, 96]")
     page.until(lambda: "88%2C+96" in page.address(), "the sizes in the address")
