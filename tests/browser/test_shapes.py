@@ -45,7 +45,7 @@ return plot.layout.shapes.filter(shape => shape.editable).map(shape =>
     [shape.x0, axis._offset + axis.d2p(shape.x0) - box.width / 2, area.t + area.h / 4 - box.height / 2,
      axis.d2p(shape.x0 + 1) - axis.d2p(shape.x0)]);
 """
-"""Bucket ends of the first figure: where it stands on the axis, from the middle of the figure (px), and px of one size."""
+"""Bucket ends of the first figure: size, place from the middle of the figure (px), and px of one size."""
 
 
 def test_the_end_of_a_bucket_is_dragged_with_the_mouse(page: Browser) -> None:
