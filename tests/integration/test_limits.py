@@ -61,3 +61,6 @@ def test_tracing_is_what_is_left_and_leaves_the_device_idle(tmp_path: Path) -> N
     assert steady.host[HostState.TRACE] / steady.wall_s >= least - TOLERANCE
     assert steady.device_idle_by_host_state[HostState.TRACE] > 0.8 * steady.wall_s
     assert report.verdict.bound == "trace" and "trace_bound" in {finding.id for finding in report.findings}
+    # The loop asks its syncs to wait, which costs next to nothing here and is told as that.
+    (waits,) = (finding for finding in report.findings if finding.id == "host_sync")
+    assert (waits.severity, waits.count) == (Severity.INFO, report.steps.count)

@@ -175,6 +175,12 @@ def _at(cause: HostState, place: Place) -> str:
     return f" {word} {numbers.where(place.site, place.user_site)}"
 
 
+def hideable_ns(gaps: Gaps) -> NDArray[np.int64]:
+    """Of each gap the time in which the host did what it could have done before, while the device was busy."""
+    hideable: NDArray[np.int64] = gaps.by_state[:, _HIDEABLE_COLUMNS].sum(axis=1)
+    return hideable
+
+
 def opened_idle(tables: RunTables, process: int) -> pd.DataFrame:
     """The cut that opened each gap that one did: its kind (`read` or `sync`), site, time_ns; and the gap's idle time.
 
@@ -184,7 +190,7 @@ def opened_idle(tables: RunTables, process: int) -> pd.DataFrame:
     places = gap_places(tables, process)
     held = places.opened != NOT_OPENED
     cuts = places.cuts.iloc[places.opened[held]]
-    hideable = places.gaps.by_state[:, _HIDEABLE_COLUMNS].sum(axis=1)
+    hideable = hideable_ns(places.gaps)
     idle = {"idle_ns": places.gaps.lengths[held], "hideable_ns": hideable[held]}
     return cuts[["kind", "site", "time_ns"]].assign(**idle)
 
@@ -213,7 +219,7 @@ def openers(tables: RunTables, process: int) -> tuple[Opener, ...]:
     gaps = process_account(tables, process).gaps
     rest = int(gaps.lengths.sum()) - int(opened["idle_ns"].sum())
     if rest:
-        hideable = int(gaps.by_state[:, _HIDEABLE_COLUMNS].sum()) - int(opened["hideable_ns"].sum())
+        hideable = int(hideable_ns(gaps).sum()) - int(opened["hideable_ns"].sum())
         found.append(Opener(None, NOWHERE, len(gaps) - len(opened), rest / 1e9, hideable / 1e9))
     return tuple(sorted(found, key=lambda opener: -opener.idle_s))
 

@@ -32,6 +32,10 @@ QUERIES = {
     " order by process, time_ns",
     "spans": "select process, step, time_ns, duration_ns, thread, kind, name, site from host_spans"
     " where duration_ns is not null and (thread is null or thread = 0) order by process, time_ns",
+    "waits": "select process, step, time_ns, duration_ns, kind, site from events"
+    " where duration_ns is not null and (thread is null or thread = 0)"
+    " and (kind = 'sync' and detail = 'wait' or kind = 'device_wait' and name = 'wait_device_ops')"
+    " order by process, time_ns",
     "counters": "select process, name, sum(delta) as delta, sum(duration_ns) as duration_ns,"
     " count(distinct step) as steps from counters"
     " group by process, name order by process, name",

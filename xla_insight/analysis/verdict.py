@@ -6,7 +6,7 @@ compiles that every run needs are no limit. Leaves findings and causes to their 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from xla_insight.facts import numbers
@@ -156,7 +156,7 @@ def _host_sync(evidence: Evidence) -> Verdict | None:
     if evidence.share(seconds) < HOST_SYNC_SHARE or device_idle < 1 - DEVICE_SHARE:
         return None
     top = max(found, key=lambda f: f.cost_s or 0.0)
-    reads = sum(f.count for f in found)
+    what, count = _reads_and_waits(found)
     compiled = evidence.each(sum(f.details.get("compile_s") or 0.0 for f in found))
     waited = evidence.each(sum(f.details.get("waited_s", f.cost_s or 0.0) for f in found)) + compiled
     held = f"{numbers.share(waited, evidence.time.wall_s)} of this run ({numbers.duration(waited)},"
@@ -166,10 +166,23 @@ def _host_sync(evidence: Evidence) -> Verdict | None:
     after = "" if top.details.get("device_idle_s") is None else f" and leaves the device idle for {idle} after that"
     return Verdict(
         "host_sync",
-        f"Reading values holds the training thread for {held} {numbers.plural(reads, 'read')}){for_them}"
+        f"{what} holds the training thread for {held} {count}){for_them}"
         f"{after}, most at {numbers.where(top.site, top.user_site)}; host and device take turns.",
         seconds,
     )
+
+
+def _reads_and_waits(found: Sequence[Finding]) -> tuple[str, str]:
+    """What holds the training thread, and how often."""
+    waits = sum(f.count for f in found if "waits" in f.details)
+    reads = sum(f.count for f in found) - waits
+    words = [
+        (reads, "Reading values", numbers.plural(reads, "read")),
+        (waits, "Waiting until the device is done", numbers.plural(waits, "wait")),
+    ]
+    said = [(what, count) for number, what, count in words if number]
+    what = " and ".join(what for what, _ in said)
+    return what[:1] + what[1:].replace("W", "w"), " and ".join(count for _, count in said)
 
 
 def _checkpoint(evidence: Evidence) -> Verdict | None:

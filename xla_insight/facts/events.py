@@ -17,7 +17,8 @@ class Kind(StrEnum):
 
     SYNC = "sync"
     """An explicit cut of the lazy graph, or one that C++ forced outside any hook. name: `Trigger`; value: graphs
-    executed inside it; dims: [graphs compiled inside it]; graph: the last graph executed in it, when known."""
+    executed inside it; dims: [graphs compiled inside it]; graph: the last graph executed in it, when known;
+    detail: `wait` when the program asked to wait until the device is done."""
     READ = "read"
     """A tensor's value was read by Python. name: method (`item`, `bool`, `cpu`, ...); value: graphs executed inside it;
     dims: [graphs compiled inside it]; detail: the scalar read, as text, when it was one."""

@@ -87,7 +87,7 @@ for number in range(STEPS):
             torch_xla.sync()
             xm.wait_device_ops()
     else:
-        torch_xla.sync()
+        torch_xla.sync(wait=LIMIT == "trace")
     if LIMIT == "host_sync":
         with watch:
             weights.cpu()

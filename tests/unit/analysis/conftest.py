@@ -43,6 +43,7 @@ COLUMNS = {
     "executions": ["process", "step", "time_ns", "duration_ns", "graph", "trigger", "outcome", "cut_ns", "site"],
     "reads": ["process", "step", "time_ns", "duration_ns", "thread", "method", "executions", "compiles", "site"],
     "spans": ["process", "step", "time_ns", "duration_ns", "thread", "kind", "name", "site"],
+    "waits": ["process", "step", "time_ns", "duration_ns", "kind", "site"],
     "counters": ["process", "name", "delta", "duration_ns", "steps"],
     "inputs": ["process", "first_ns", "last_ns"],
     "graphs": ["graph", "inputs", "outputs", "executions"],

@@ -291,6 +291,51 @@ def test_reads_cost_the_idle_time_that_waiting_for_them_leaves_behind(
     assert "stood idle for ~420 ms" in finding.summary and "up to ~80 ms is saved" in finding.summary
 
 
+def waiting(count: int, kind: str = "sync") -> list[dict[str, Any]]:
+    """A wait at site 1 in each of ``count`` steps: a sync from 15 ms, before its execution begins, else one from 50 ms,
+    and in both cases until 60 ms.
+    """
+    begin_ms = 15 if kind == "sync" else 50
+    return [
+        {"step": n, "time_ns": n * STEP + begin_ms * MS, "duration_ns": (60 - begin_ms) * MS, "thread": 0, "kind": kind,
+         "name": "sync" if kind == "sync" else "wait_device_ops", "site": 1}
+        for n in range(count)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "word", "cost_s"),
+    [("sync", "sync with wait=True", 8 * 0.04), ("device_wait", "wait_device_ops", 8 * 0.01)],
+)
+def test_a_sync_that_waits_costs_what_host_and_device_could_do_at_once(
+    context: Make, stepped: Steps, at_line: At, kind: str, word: str, cost_s: float
+) -> None:
+    waits = waiting(8, kind)
+    made = context(
+        places={1: at_line(13)}, steps=stepped(8, STEP), spans=waits, waits=waits, executions=runs(8, 20, 40)
+    )
+    (finding,) = found(made, "host_sync")
+    assert finding.severity is not Severity.INFO and finding.count == 8
+    assert finding.site is not None and finding.site.line == 13
+    assert word in finding.summary and "in 8 of 8 steps" in finding.summary
+    assert finding.details["device_idle_s"] == pytest.approx(7 * 0.06)
+    assert finding.cost_s == pytest.approx(cost_s), "tracing cannot be spared, only waiting beside it"
+
+
+def test_a_wait_now_and_then_or_without_effect_is_no_finding(context: Make, stepped: Steps, at_line: At) -> None:
+    rare = waiting(12)[::4]
+    places = {1: at_line(13)}
+    assert not found(
+        context(places=places, steps=stepped(12, STEP), spans=rare, waits=rare, executions=runs(12, 20, 40)),
+        "host_sync",
+    )
+    waits = waiting(8)
+    busy = [{"step": 0, "time_ns": 0, "duration_ns": 8 * STEP}]
+    assert not found(
+        context(places=places, steps=stepped(8, STEP), spans=waits, waits=waits, executions=busy), "host_sync"
+    )
+
+
 @pytest.mark.parametrize(("steps", "severity"), [(40, Severity.WARNING), (10, Severity.INFO), (4, None)])
 def test_tracing_longer_than_the_device_runs_binds(
     context: Make, stepped: Steps, steps: int, severity: Severity | None

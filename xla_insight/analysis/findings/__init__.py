@@ -23,6 +23,7 @@ from xla_insight.analysis.findings.slow_compile import slow_compile
 from xla_insight.analysis.findings.stale_parameters import stale_parameters
 from xla_insight.analysis.findings.trace_bound import trace_bound
 from xla_insight.analysis.findings.transfer_bound import transfer_bound
+from xla_insight.analysis.findings.waiting_sync import waiting_sync
 from xla_insight.facts.report import Finding, Severity
 
 FindingRule = Callable[[Context], tuple[Finding, ...]]
@@ -36,6 +37,7 @@ RULES: tuple[FindingRule, ...] = (
     eager_mode,
     persistent_cache_unusable,
     host_sync,
+    waiting_sync,
     fallback,
     input_bound,
     checkpoint_stall,

@@ -101,7 +101,8 @@ class XlaHooks:
                 try:
                     site = recorder.stacks.capture(frame)
                     trigger = self._trigger(frame.f_back)
-                    self._local.sync = (recorder.begin(Kind.SYNC, site), site, trigger)
+                    wait = "wait" if _waits(frame) else None
+                    self._local.sync = (recorder.begin(Kind.SYNC, site), site, trigger, wait)
                     if trigger is Trigger.DYNAMO_COMPILE and frame.f_back is not None:
                         self._generated(frame.f_back)
                 except Exception as error:
@@ -132,10 +133,10 @@ class XlaHooks:
 
         return run_step_closures
 
-    def _end_sync(self, begin_ns: int, site: int, trigger: Trigger) -> None:
+    def _end_sync(self, begin_ns: int, site: int, trigger: Trigger, wait: str | None) -> None:
         recorder = self.recorder
         recorder.read_counters_if_due()
-        recorder.end(Kind.SYNC, begin_ns, trigger, site)
+        recorder.end(Kind.SYNC, begin_ns, trigger, site, wait)
         self.hooks.parameters.cut()
         if trigger is Trigger.SYNC:
             recorder.asked_cut(site)
@@ -226,3 +227,9 @@ class XlaHooks:
                 raise
 
         return worker
+
+
+def _waits(sync: FrameType) -> bool:
+    """Whether a call of ``torch_xla.sync`` returns only when the device is done: its argument, or a setting for all."""
+    setting = os.environ.get("XLA_SYNC_WAIT")
+    return bool(sync.f_locals.get("wait") if setting is None else setting.strip("0"))
