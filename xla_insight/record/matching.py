@@ -104,6 +104,7 @@ class Matcher:
         self._previous: Checkpoint | None = None
         self._compiles: deque[Span] = deque()
         self._known_graphs: set[str] = set()
+        self._unfinished = _News([], ())
         self.blocks_seen = 0
         self._pairing = Pairing(emit)
 
@@ -200,10 +201,10 @@ class Matcher:
     def _interval(
         self, previous: Checkpoint, now: Checkpoint, news: _News, counts: tuple[int, int]
     ) -> tuple[list[Cut], int]:
-        written = news.written
         owner = self._owner(previous, now)
-        self.blocks_seen += len(written)
+        self.blocks_seen += len(news.written)
         spans = self._compile_spans(previous.time_ns, now.time_ns)
+        written, modules = self._finished(news, spans, now)
         compile_blocks: list[Block] = []
         cuts: list[Cut] = []
         for index, block in enumerate(written):
@@ -220,9 +221,19 @@ class Matcher:
                 fresh.remove(cut.graph)
                 cut.outcome = CacheOutcome.COMPILE
         self._blockless(cuts, len(compile_blocks), owner, previous, now, (*counts, len(spans)))
-        self._emit_compiles(compile_blocks, cuts, spans, owner, self._give_modules(compile_blocks, spans, news.modules))
+        self._emit_compiles(compile_blocks, cuts, spans, owner, self._give_modules(compile_blocks, spans, modules))
         self._pairing.cuts.extend(cuts)
         return cuts, len(spans)
+
+    def _finished(self, news: _News, spans: list[Span], now: Checkpoint) -> _News:
+        """Without the graph that another thread is just compiling: its block is written before, its sample after."""
+        written, modules = [*self._unfinished.written, *news.written], [*self._unfinished.modules, *news.modules]
+        self._unfinished = _News([], ())
+        others = any(opened for thread, opened in self._open.items() if thread != now.thread)
+        compiling = sum(block.kind == blocks.COMPILATION for block in written) > len(spans)
+        if others and compiling and written[-1].kind == blocks.COMPILATION:
+            self._unfinished = _News([written.pop()], () if spans else modules)
+        return _News(written, modules)
 
     def _give_modules(self, blocks_: list[Block], spans: list[Span], modules: Sequence[Module]) -> list[Module]:
         """Keep the modules of graphs with a name; those left over belong to compiles without one."""

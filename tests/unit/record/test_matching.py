@@ -216,3 +216,25 @@ def test_a_graph_compiled_out_of_sight_is_known_by_its_content() -> None:
     assert compile_event.graph == captured.unnamed_id
     assert compile_event.name == Trigger.AUTOGRAD
     assert bench.kept == {captured.unnamed_id: captured}
+
+
+def test_a_read_in_another_thread_during_a_compile_takes_nothing_of_it() -> None:
+    """The block of a compile is written before it and its sample comes after: a thread that logs may read between."""
+    bench = Bench()
+    module = Module(b"")
+    bench.matcher.checkpoint(bench._look(10, Kind.SYNC, 7, None), [])
+    bench.misses += 1
+    for at, end in ((20, None), (30, HookEnd(20 * MS, "item", None))):
+        look = bench._look(at, Kind.READ, 9, end)._replace(thread=1)
+        bench.matcher.checkpoint(look, [compiled(A)] if end is None else [], [module] if end is None else [])
+    bench.samples([(62, 5)], [(11, 50)])
+    written = [Block(blocks.MEMORY, 0, sizes=(1, 2, 3, 4, 5)), ran(A)]
+    bench.matcher.checkpoint(bench._look(70, Kind.SYNC, 7, HookEnd(10 * MS, "sync", None)), written)
+    bench.matcher.pair()
+    (compile_event,) = bench.of(Kind.COMPILE)
+    assert (compile_event.graph, compile_event.site, compile_event.dims) == (A, 7, (10 * MS,))
+    (execution,) = bench.of(Kind.EXECUTION)
+    assert (execution.graph, execution.detail) == (A, "compile")
+    (graph,) = bench.of(Kind.GRAPH)
+    assert graph.dims == (3, 2, 1, 2, 3, 4, 5) and graph.site == 7
+    assert bench.kept == {A: module}
