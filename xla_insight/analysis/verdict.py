@@ -133,6 +133,8 @@ def _compile(evidence: Evidence) -> Verdict | None:
     did = "only repeats" if count == 1 else "only repeat"
     top = max(entries, key=lambda entry: entry.compile_s)
     at = f", most {_because(top)}" if top.site else ""
+    if top.cause == "graph_growth" and evidence.loud("missing_sync"):
+        at = f"{at}: no sync ends the graph"
     return Verdict(
         "compile",
         f"Compiling again takes {numbers.share(seconds, evidence.time.wall_s)} of this run"
@@ -151,6 +153,8 @@ def _input(evidence: Evidence) -> Verdict | None:
 
 def _host_sync(evidence: Evidence) -> Verdict | None:
     found = evidence.loud("host_sync")
+    if evidence.loud("missing_sync"):  # what piles up is compiled wherever it is read: that is not the reads' fault
+        found = tuple(f for f in found if not f.details.get("compile_s"))
     seconds = evidence.each(sum(f.cost_s or 0.0 for f in found))
     device_idle = 1 - evidence.share(evidence.time.device_busy_s)
     if evidence.share(seconds) < HOST_SYNC_SHARE or device_idle < 1 - DEVICE_SHARE:
@@ -162,8 +166,9 @@ def _host_sync(evidence: Evidence) -> Verdict | None:
     held = f"{numbers.share(waited, evidence.time.wall_s)} of this run ({numbers.duration(waited)},"
     idle_s = evidence.each(sum(f.details.get("device_idle_s") or 0.0 for f in found))
     idle = numbers.share(idle_s, evidence.time.wall_s, inferred=True)
-    for_them = f", {numbers.duration(compiled)} of it compiling graphs for them," if compiled else ""
+    for_them = f", {numbers.duration(compiled)} of it compiling graphs for them" if compiled else ""
     after = "" if top.details.get("device_idle_s") is None else f" and leaves the device idle for {idle} after that"
+    after = f",{after}" if for_them and after else after
     return Verdict(
         "host_sync",
         f"{what} holds the training thread for {held} {count}){for_them}"

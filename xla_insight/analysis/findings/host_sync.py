@@ -13,7 +13,7 @@ import pandas as pd
 
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.findings.context import Context
-from xla_insight.analysis.findings.reads import INSIDE_OPERATION, Role, classified_reads
+from xla_insight.analysis.findings.reads import INSIDE, INSIDE_BACKWARD, Role, classified_reads
 from xla_insight.analysis.findings.repeated_work import repeated_work
 from xla_insight.analysis.tables import Place
 from xla_insight.analysis.time_account import process_account
@@ -80,14 +80,20 @@ def _idle_s(rows: pd.DataFrame) -> float | None:
 
 def _compile_s(rows: pd.DataFrame) -> float:
     """Seconds of compiling that the reads alone needed: parts of the step, each as a graph of its own."""
-    return float(rows["compile_ns"].sum()) / 1e9 if int((rows["compile_ns"] > 0).sum()) >= MANY_COMPILES else 0.0
+    return float(rows["compile_ns"].sum()) / 1e9 if _compiles(rows) >= MANY_COMPILES else 0.0
+
+
+def _compiles(rows: pd.DataFrame) -> int:
+    """Graphs compiled for reads; a backward pass may have needed several."""
+    compiling = rows[(rows["compile_ns"] > 0).to_numpy(dtype=np.bool_)]
+    return int(compiling["compiles"].fillna(1).clip(lower=1).sum())
 
 
 def _cost_s(context: Context, rows: pd.DataFrame) -> float:
     """Seconds that these reads cost at most: the idle time they leave behind, but no more than the training thread
     waits for the device in all, because done side by side host and device take as long as the longer of them. All that
     the reads waited, where the device was not observed."""
-    idle_s = _idle_s(rows)
+    idle_s = 0.0 if _elsewhere(rows) else _idle_s(rows)
     if idle_s is None:
         return float(rows["wait_ns"].sum()) / 1e9
     column = STATES.index(HostState.DEVICE_WAIT)
@@ -106,9 +112,10 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
     frequent = all_steps == 0 or steps * FREQUENT_STEPS >= all_steps
     notable = context.share_of_wall(cost_s - compile_s) >= NOTABLE_SHARE
     notable = notable or context.share_of_wall(compile_s) >= NOTABLE_COMPILE_SHARE
+    loud = (frequent or notable) and not _elsewhere(rows)
     return Finding(
         id="host_sync",
-        severity=context.severity(cost_s, warns=True) if frequent or notable else Severity.INFO,
+        severity=context.severity(cost_s, warns=True) if loud else Severity.INFO,
         site=place.site,
         user_site=place.user_site,
         count=len(rows),
@@ -132,11 +139,12 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
     cost_s = float(rows["wait_ns"].sum()) / 1e9
     executing = int((rows["executions"] > 0).sum())
     often = f" in {numbers.count(steps)} of {numbers.plural(len(context.tables['steps']), 'step')}" if steps else ""
-    inside = bool((rows["method"] == INSIDE_OPERATION).all())
-    who = " inside an operation" if inside else ""
+    inside = bool(rows["method"].isin(INSIDE).all())
+    backward = bool((rows["method"] == INSIDE_BACKWARD).all())
     text = (
-        f"A tensor's value is read{who} at {numbers.where(place.site, place.user_site)}:"
-        f" {numbers.plural(len(rows), 'read')}{often}, waiting {numbers.duration(cost_s, inferred=inside)}"
+        f"A tensor's value is read{_who(rows)} at {numbers.where(place.site, place.user_site)}:"
+        f" {numbers.plural(len(rows), 'backward pass' if backward else 'read', 'backward passes' if backward else None)}"
+        f"{often}, waiting {numbers.duration(cost_s, inferred=inside)}"
         f" ({context.percent_of_wall(cost_s)} of wall)"
     )
     if executing:
@@ -146,7 +154,7 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
             text += (
                 f" (the next sync ran {numbers.count(again[0])} of these {numbers.count(again[1])} operations again)"
             )
-    compile_s, compiled = _compile_s(rows), int((rows["compile_ns"] > 0).sum())
+    compile_s, compiled = _compile_s(rows), _compiles(rows)
     if compile_s:
         text += f"; {numbers.plural(compiled, 'graph')} had to be compiled for it ({numbers.duration(compile_s)})"
     idle_s = _idle_s(rows)
@@ -157,6 +165,20 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
         f"{text}. Nothing was queued behind them, so the device then stood idle for {idle} while the host went on;"
         f" when the host need not wait, both work at once, and up to {spared} is saved."
     )
+
+
+def _who(rows: pd.DataFrame) -> str:
+    """What reads, where it is not the line itself."""
+    if (rows["method"] == INSIDE_BACKWARD).all():
+        return " inside the backward pass"
+    if rows["method"].isin(INSIDE).all():
+        return " inside an operation"
+    return " in another thread, for which the training does not wait," if _elsewhere(rows) else ""
+
+
+def _elsewhere(rows: pd.DataFrame) -> bool:
+    """Whether another thread reads what is computed already: the training thread goes on meanwhile."""
+    return not (rows["thread"].fillna(0) == 0).any() and not (rows["executions"].fillna(0) > 0).any()
 
 
 def _inside_logging(place: Place) -> bool:
@@ -171,7 +193,12 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) ->
             "torch.distributions looks at the values to check its arguments: pass validate_args=False (or"
             " torch.distributions.Distribution.set_default_validate_args(False) once, at the start)."
         )
-    if (rows["method"] == INSIDE_OPERATION).all():
+    if (rows["method"] == INSIDE_BACKWARD).all():
+        return (
+            "Something in the backward pass asks for values. torch.autograd.set_detect_anomaly(True) does so after each"
+            " operation: turn it off but for a search. Else it is a hook or a backward of your own."
+        )
+    if rows["method"].isin(INSIDE).all():
         return (
             "An operation in this line asks for a value to know a size or to check an argument. Say the size yourself"
             " (num_classes of one_hot, output_size of repeat_interleave, minlength), or do this part on the host,"
@@ -189,6 +216,8 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) ->
             "The Trainer reads the loss each time it logs: raise logging_steps in TrainingArguments, and read nothing"
             " else in callbacks of every step."
         )
+    if place.site is not None and "num_input_tokens_seen" in place.site.source:
+        return "The Trainer counts tokens in each step: set include_num_input_tokens_seen of TrainingArguments to 'no'."
     if executing:
         return (
             "Keep the value on the device and read it after the sync, every N steps or in a step closure; for a"

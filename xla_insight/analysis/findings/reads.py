@@ -1,7 +1,8 @@
 """Value reads, told apart by what they are for: training, a step closure after the cut, or saving a checkpoint.
 
-Reads by Python are recorded one by one. Some operations ask for a value themselves (one_hot for its largest class): all
-that is seen is that they ran part of the pending graph while no operation had to run on the CPU.
+Reads by Python are recorded one by one. Some operations ask for a value themselves (one_hot for its largest class), and
+so does autograd when it looks for anomalies: all that is seen is that they ran part of the pending graph while no
+operation had to run on the CPU.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ _MOVE_OF_A_MODULE = ("/nn/modules/module.py", "_apply")
 _PARTIAL = (Trigger.READ, Trigger.FORCED, Trigger.AUTOGRAD)
 INSIDE_OPERATION = "operation"
 """``method`` of a read that an operation made."""
+INSIDE_BACKWARD = "backward"
+"""``method`` of all the reads that a backward pass made outside Python."""
+INSIDE = (INSIDE_OPERATION, INSIDE_BACKWARD)
 _COUNTED = "aten::_local_scalar_dense"
 _UNCOUNTED_METHODS = frozenset({"cpu", "numpy", "repr", "to_cpu"})
 """Reads of whole tensors by Python; the others ask for one value each, which the framework counts as well."""
@@ -68,7 +72,7 @@ def classified_reads(tables: RunTables) -> Reads:
     places = tuple(tables.place(process, site) for process, site in zip(firsts["process"], firsts["site"], strict=True))
     roles = np.array([_role(place) for place in places], dtype=object)[stack]
     roles[inside_checkpoints(tables, reads)] = Role.SAVING
-    idle_ns = np.where(reads["method"] == INSIDE_OPERATION, np.nan, _idle_ns(tables, reads))
+    idle_ns = np.where(reads["method"].isin(INSIDE), np.nan, _idle_ns(tables, reads))
     compile_ns = _compile_ns(tables, reads)
     wait_ns = (reads["duration_ns"].fillna(0) - compile_ns).clip(lower=0)
     times = {"wait_ns": wait_ns, "compile_ns": compile_ns, "idle_ns": idle_ns}
@@ -83,7 +87,8 @@ def _all_reads(tables: RunTables) -> pd.DataFrame:
     executions = tables["executions"]
     waits = executions.groupby(["process", "cut_ns"])["duration_ns"].sum()
     keys = pd.MultiIndex.from_arrays([inside["process"], inside["time_ns"]])
-    rows = inside.assign(method=INSIDE_OPERATION, duration_ns=waits.reindex(keys).to_numpy())
+    method = np.where(inside["trigger"] == Trigger.AUTOGRAD, INSIDE_BACKWARD, INSIDE_OPERATION)
+    rows = inside.assign(method=method, duration_ns=waits.reindex(keys).to_numpy())
     reads = tables["reads"]
     if reads.empty:
         return rows.reindex(columns=reads.columns)
@@ -91,13 +96,12 @@ def _all_reads(tables: RunTables) -> pd.DataFrame:
 
 
 def _inside_operations(tables: RunTables) -> pd.DataFrame:
-    """Cuts that an operation forced between two syncs in which no operation fell back to the CPU, where the framework
-    counted more values read than Python asked for.
+    """Cuts that an operation or a backward pass forced between two syncs in which no operation fell back to the CPU,
+    where the framework counted more values read than Python asked for.
     """
     syncs = tables["syncs"]
-    forced = syncs[
-        ((syncs["trigger"] == Trigger.FORCED) & (syncs["executions"].fillna(0) > 0)).to_numpy(dtype=np.bool_)
-    ]
+    unasked = syncs["trigger"].isin((Trigger.FORCED, Trigger.AUTOGRAD))
+    forced = syncs[(unasked & (syncs["executions"].fillna(0) > 0)).to_numpy(dtype=np.bool_)]
     found = [forced.iloc[:0]]
     for process, own in forced.groupby("process"):
         if not _more_values_than_asked_for(tables, int(process)):

@@ -35,11 +35,12 @@ def trace_bound(context: Context) -> tuple[Finding, ...]:
             summary=(
                 f"Python and tracing take {traced} a step and the device {busy}: it has nothing to run for"
                 f" {numbers.share(idle_s, period.wall_s, inferred=True)} of the steady state"
-                f" ({numbers.duration(idle_s, inferred=True)}) while the host traces."
+                f" ({numbers.duration(idle_s, inferred=True)}) while the host runs Python and traces."
             ),
             advice=(
-                "Give the device more work for each traced operation: a larger batch, several steps in one graph,"
-                " layers traced once (scan), or the step compiled as one function; keep other Python work out of it."
+                "Keep other Python work out of the step (operations on the CPU, metrics, logging: a Python profiler shows"
+                " them). Then give the device more work for each traced operation: a larger batch, several steps in one"
+                " graph, layers traced once (scan), or the step compiled as one function."
             ),
             details={"trace_s": traced_s, "device_busy_s": period.device_busy_s, "steady_steps": period.steps},
         ),

@@ -29,6 +29,8 @@ _GROWING = frozenset({
 MIN_GROWTH = 3
 ALIKE_GROWTH = 0.5
 """Share of what one graph added that the next one adds again."""
+GROWING_SHARE = 0.5
+"""Share of a family's graphs that must be part of a growth for any to be called so."""
 MIN_FOLLOWING = 3
 """Graphs in which a size must follow a number that was read; fewer may do so by chance."""
 CONTAINED_SHARE = 0.95
@@ -81,12 +83,17 @@ def _growth(found: list[Explained], indexes: list[int], sequences: dict[int, lis
         last = signature
         if signature is not None:
             stretch.append(index)
-    for members in stretches:
-        compared = [found[i].compile.graph for i in members if not found[i].explanation.repeated]
-        if len(compared) >= MIN_GROWTH and _grows_alike(
-            [s for g in compared if (s := library.signature(g)) is not None]
-        ):
+    growing = [members for members in stretches if _is_growth(found, members, library)]
+    # Sizes that go up and down rise three times in a row now and then; what is carried along grows nearly always.
+    if sum(map(len, growing)) >= GROWING_SHARE * sum(map(len, stretches)):
+        for members in growing:
             _relabel_growth(found, members, library)
+
+
+def _is_growth(found: list[Explained], members: list[int], library: GraphLibrary) -> bool:
+    compared = [found[i].compile.graph for i in members if not found[i].explanation.repeated]
+    known = [signature for graph in compared if (signature := library.signature(graph)) is not None]
+    return len(compared) >= MIN_GROWTH and _grows_alike(known)
 
 
 def _grows_alike(graphs: Sequence[Signature]) -> bool:
