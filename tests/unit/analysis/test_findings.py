@@ -123,6 +123,33 @@ def test_an_operation_that_asks_for_a_value_reads_it(context: Make, stepped: Ste
     assert not found(context(**made, executions=executions, data_operations=on_cpu), "host_sync"), "a fallback"
 
 
+def test_values_read_inside_the_backward_pass_and_the_graphs_compiled_for_them(
+    context: Make, stepped: Steps, at_line: At
+) -> None:
+    """Anomaly detection looks at every gradient, in a thread without Python frames."""
+    passes = [forced(n, "autograd") | {"executions": 10, "compiles": 10 if n == 0 else 0} for n in range(6)]
+    made = context(
+        places={1: at_line(18)}, steps=stepped(6, STEP), syncs=passes,
+        executions=[{**row, "cut_ns": row["time_ns"], "graph": "g"} for row in passes],
+        compiles=[{**compiled("autograd"), "duration_ns": 2 * MS, "cut_ns": passes[0]["time_ns"]}] * 10,
+        counters=[counter("aten::_local_scalar_dense", 60)],
+    )  # fmt: skip
+    (finding,) = found(made, "host_sync")
+    assert "read inside the backward pass at train.py:18: 6 backward passes in 6 of 6 steps" in finding.summary
+    assert "10 graphs had to be compiled for it (20 ms)" in finding.summary
+    assert "set_detect_anomaly" in finding.advice and finding.severity is not Severity.INFO
+
+
+def test_what_another_thread_reads_costs_the_training_nothing(context: Make, stepped: Steps, at_line: At) -> None:
+    reads = [read(n, thread=1) for n in range(8)]
+    made = {"places": {1: at_line(16)}, "steps": stepped(8, STEP)}
+    (finding,) = found(context(**made, reads=reads, executions=runs(8, 20, 40)), "host_sync")
+    assert (finding.severity, finding.cost_s) == (Severity.INFO, 0.0)
+    assert "in another thread, for which the training does not wait" in finding.summary
+    (loud,) = found(context(**made, reads=[read(n, executions=1, thread=1) for n in range(8)]), "host_sync")
+    assert loud.severity is not Severity.INFO, "a read in the backward pass: it runs part of the step"
+
+
 def test_rare_cheap_reads_are_information_only(context: Make, stepped: Steps, at_line: At) -> None:
     reads = [read(n, duration_ns=MS) for n in range(0, 60, 20)]
     sync = as_spans([read(59)], "sync")

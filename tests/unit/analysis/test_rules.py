@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -13,7 +14,7 @@ from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.analysis.recompiles.history import Compile
 from xla_insight.analysis.recompiles.rules import explanation_of
-from xla_insight.analysis.recompiles.series import _grows_alike, _rewired, _sisters, _starts
+from xla_insight.analysis.recompiles.series import _growth, _grows_alike, _rewired, _sisters, _starts
 from xla_insight.analysis.tables import NOWHERE
 from xla_insight.facts.report import Site
 from xla_insight.graph.diff import diff
@@ -226,6 +227,29 @@ def test_growth_adds_about_the_same_each_time() -> None:
     assert _grows_alike(signatures({3: 4}, {3: 8}, {3: 12}))
     assert _grows_alike(signatures({3: 4}, {3: 6}, {3: 12}, {3: 14})), "more at one time than at another"
     assert not _grows_alike(signatures({3: 4}, {3: 4, 5: 6}, {3: 4, 5: 6, 7: 4}))
+
+
+class Signed:
+    """A library of graphs that are only known by their signatures."""
+
+    def __init__(self, graphs: Sequence[Signature]) -> None:
+        self._graphs = graphs
+
+    def signature(self, graph: str | None) -> Signature:
+        return self._graphs[int(graph or 0)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "grown"),
+    [((4, 8, 12, 16), 4), ((20, 8, 30, 10, 25, 6, 14, 10, 14, 18, 22), 0), ((9, 4, 8, 12, 16, 20), 5)],
+)
+def test_sizes_that_go_up_and_down_do_not_grow(sizes: tuple[int, ...], grown: int) -> None:
+    items = [
+        Explained(replace(COMPILE, graph=str(n)), Explanation("python_shape", stack=(Frame("net.py", 3, "f"),)), None)
+        for n in range(len(sizes))
+    ]
+    _growth(items, list(range(len(sizes))), {}, Signed(signatures(*({3: n} for n in sizes))))  # type: ignore[arg-type]
+    assert sum(item.explanation.cause == "graph_growth" for item in items) == grown
 
 
 def test_a_module_that_was_cast_in_the_graph_before_enters_with_another_dtype() -> None:

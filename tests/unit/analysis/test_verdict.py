@@ -63,6 +63,26 @@ def test_compiles_that_every_run_needs_are_no_limit() -> None:
     assert "61 %" in said.summary
 
 
+def test_graphs_that_pile_up_are_not_the_fault_of_what_reads_them() -> None:
+    reads = replace(finding("host_sync", 40.0), details={"compile_s": 38.0})
+    growth = entry("graph_growth", 35.0)
+    host = {"compile": 40.0, "trace": 60.0}
+    assert verdict(evidence(growth, reads, host=host)).bound == "host_sync"
+    said = verdict(evidence(growth, reads, finding("missing_sync", 35.0), host=host))
+    assert said.bound == "compile" and said.summary.endswith("no sync ends the graph.")
+
+
+def test_reads_and_waits_are_counted_apart() -> None:
+    waits = replace(finding("host_sync", 30.0), details={"waits": 25}, count=25)
+    host = {"device_wait": 60.0, "trace": 40.0}
+    said = verdict(evidence(waits, host=host, busy=50.0)).summary
+    assert said.startswith(
+        "Waiting until the device is done holds the training thread for 30 % of this run (30 s, 25 w"
+    )
+    both = verdict(evidence(waits, finding("host_sync", 10.0), host=host, busy=50.0)).summary
+    assert both.startswith("Reading values and waiting until the device is done holds") and "412 reads and 25" in both
+
+
 def test_the_largest_removable_limit_leads() -> None:
     parts = (entry("unknown", 20.0), finding("host_sync", 40.0), finding("input_bound", 35.0))
     host = {"compile": 20.0, "input_wait": 35.0, "device_wait": 40.0}

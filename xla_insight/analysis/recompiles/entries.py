@@ -142,6 +142,8 @@ def _severity(
     by_size = explanation.cause == "input_shape"
     bounded = explanation.cause != "evicted" and all(f.bounded_and_reused(each_starts=by_size) for f in families)
     harmless = count <= _HARMLESS.get(explanation.cause, 0) and explanation.note != "leftover"
+    # One graph that nobody knows is no proof that something is compiled again: it may be the optimizer's state.
+    harmless = harmless or (explanation.cause == "unknown" and count == 1 and all(f.anonymous for f in families))
     if explanation.expected or bounded or harmless:
         return Severity.INFO
     if count >= CRITICAL_COUNT and wall_s and compile_s >= CRITICAL_SHARE * wall_s:
