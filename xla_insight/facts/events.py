@@ -37,7 +37,7 @@ class Kind(StrEnum):
     CHECKPOINT = "checkpoint"
     """name: the saving function."""
     GC = "gc"
-    """A Python garbage collection. name: `gen0`, `gen1` or `gen2`; value: objects collected."""
+    """A Python garbage collection. name: `gen0`, `gen1` or `gen2`; value: objects collected; site: of full ones."""
     BACKWARD = "backward"
     """An autograd pass, as seen from the thread that called it. value: graphs executed inside it; dims: [compiled]."""
     STEP = "step"

@@ -44,6 +44,10 @@ GC_MIN_NS = 100_000
 Function = Callable[..., Any]
 
 
+FULL_COLLECTION = 2
+"""The oldest generation of Python's garbage collector: everything is looked through."""
+
+
 class TorchHooks:
     """Installs the hooks for one recorder; ``remove`` takes them off again."""
 
@@ -287,8 +291,13 @@ class TorchHooks:
         duration = time.perf_counter_ns() - begin_ns
         if duration < GC_MIN_NS:
             return
-        collected = float(info.get("collected", 0))
-        recorder.span(Event(begin_ns, duration, Kind.GC, name=f"gen{info.get('generation', 0)}", value=collected))
+        collected, generation = float(info.get("collected", 0)), info.get("generation", 0)
+        try:
+            # Full collections are rare, unless a line of the program asks for them.
+            site = recorder.stacks.capture(sys._getframe(1)) if generation == FULL_COLLECTION else None
+            recorder.span(Event(begin_ns, duration, Kind.GC, site=site, name=f"gen{generation}", value=collected))
+        except Exception as error:
+            recorder.faults.add(Kind.GC, error)
 
 
 def _targets_host(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:

@@ -396,6 +396,17 @@ def test_pauses_and_transfers_by_their_share_of_the_steady_state(
     assert [finding.severity for finding in found(made, name)] == ([] if severity is None else [severity])
 
 
+def test_a_line_that_asks_for_full_collections_is_named(context: Make, stepped: Steps, at_line: At) -> None:
+    pauses = [{**row, "name": "gen2", "site": 1} for row in in_steps(40, "gc", 10, 8)]
+    made = {"places": {1: at_line(14)}, "steps": stepped(40, STEP), "executions": runs(40, 50, 50)}
+    (finding,) = found(context(**made, spans=pauses), "gc_pauses")
+    assert finding.site is not None and finding.site.line == 14
+    assert "most at train.py:14" in finding.summary and "gc.collect()" in finding.advice
+    young = [{**row, "name": "gen0", "site": None} for row in in_steps(40, "gc", 30, 8)]
+    (usual,) = found(context(**made, spans=[*pauses[::2], *young]), "gc_pauses")
+    assert usual.site is None and "gc.freeze()" in usual.advice
+
+
 def test_input_that_hides_behind_the_device_costs_nothing(context: Make, stepped: Steps) -> None:
     waits = in_steps(10, "input_wait", 10, 60)
     assert len(found(context(steps=stepped(10, STEP), spans=waits), "input_bound")) == 1

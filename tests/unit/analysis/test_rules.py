@@ -14,7 +14,7 @@ from xla_insight.analysis.recompiles.evidence import Evidence, Explanation
 from xla_insight.analysis.recompiles.explain import Explained
 from xla_insight.analysis.recompiles.history import Compile
 from xla_insight.analysis.recompiles.rules import explanation_of
-from xla_insight.analysis.recompiles.series import _growth, _grows_alike, _rewired, _sisters, _starts
+from xla_insight.analysis.recompiles.series import _grows_alike, _growth, _rewired, _sisters, _starts
 from xla_insight.analysis.tables import NOWHERE
 from xla_insight.facts.report import Site
 from xla_insight.graph.diff import diff

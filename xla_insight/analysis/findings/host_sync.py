@@ -141,10 +141,10 @@ def _summary(context: Context, place: Place, rows: pd.DataFrame, steps: int, aga
     often = f" in {numbers.count(steps)} of {numbers.plural(len(context.tables['steps']), 'step')}" if steps else ""
     inside = bool(rows["method"].isin(INSIDE).all())
     backward = bool((rows["method"] == INSIDE_BACKWARD).all())
+    number = numbers.plural(len(rows), *(("backward pass", "backward passes") if backward else ("read", "reads")))
     text = (
         f"A tensor's value is read{_who(rows)} at {numbers.where(place.site, place.user_site)}:"
-        f" {numbers.plural(len(rows), 'backward pass' if backward else 'read', 'backward passes' if backward else None)}"
-        f"{often}, waiting {numbers.duration(cost_s, inferred=inside)}"
+        f" {number}{often}, waiting {numbers.duration(cost_s, inferred=inside)}"
         f" ({context.percent_of_wall(cost_s)} of wall)"
     )
     if executing:

@@ -38,9 +38,9 @@ def trace_bound(context: Context) -> tuple[Finding, ...]:
                 f" ({numbers.duration(idle_s, inferred=True)}) while the host runs Python and traces."
             ),
             advice=(
-                "Keep other Python work out of the step (operations on the CPU, metrics, logging: a Python profiler shows"
-                " them). Then give the device more work for each traced operation: a larger batch, several steps in one"
-                " graph, layers traced once (scan), or the step compiled as one function."
+                "Keep other Python work out of the step (operations on the CPU, metrics, logging: a Python profiler"
+                " shows them). Then give the device more work for each traced operation: a larger batch, several steps"
+                " in one graph, layers traced once (scan), or the step compiled as one function."
             ),
             details={"trace_s": traced_s, "device_busy_s": period.device_busy_s, "steady_steps": period.steps},
         ),
