@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -81,7 +82,10 @@ def test_a_library_line_keeps_the_users_own(context: Make, stepped: Steps) -> No
     (finding,) = found(context(places={1: Place(library, user)}, steps=stepped(8, STEP), reads=reads), "host_sync")
     assert (finding.site, finding.user_site) == (library, user)
     assert "transformers/masking_utils.py:354 (called from train.py:34)" in finding.summary
-    assert "4-D float mask" in finding.advice
+    assert "4-D float mask" in finding.advice and "Leave attention_mask out" in finding.advice
+    packed = replace(library, line=761, function="find_packed_sequence_indices")
+    (finding,) = found(context(places={1: Place(packed, user)}, steps=stepped(8, STEP), reads=reads), "host_sync")
+    assert "4-D float mask" in finding.advice and "triu" in finding.advice and "Leave" not in finding.advice
 
 
 @pytest.mark.parametrize(("callee", "told"), [((), True), (("evaluate",), False)], ids=["logging", "evaluating"])

@@ -33,6 +33,7 @@ NOTABLE_SHARE = 0.02
 NOTABLE_COMPILE_SHARE = 0.1
 """The same for compiles that only they need, which come once."""
 _TRAINER = "transformers/trainer.py"
+_PACKED = "find_packed_sequence_indices"
 
 
 def host_sync(context: Context) -> tuple[Finding, ...]:
@@ -203,6 +204,12 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) ->
             "An operation in this line asks for a value to know a size or to check an argument. Say the size yourself"
             " (num_classes of one_hot, output_size of repeat_interleave, minlength), or do this part on the host,"
             " before the upload."
+        )
+    if place.site is not None and place.site.function == _PACKED:
+        return (
+            "Without a mask, the library looks at the positions in Python for packed sequences; with a 4-D float mask it"
+            " does not: torch.full((length, length), torch.finfo(torch.float32).min).triu(1).expand(batch, 1, -1, -1),"
+            " made once."
         )
     if place.site is not None and place.site.file.replace("\\", "/").endswith("transformers/masking_utils.py"):
         return (
