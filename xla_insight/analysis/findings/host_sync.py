@@ -207,8 +207,8 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) ->
         )
     if place.site is not None and place.site.function == _PACKED:
         return (
-            "Without a mask, the library looks at the positions in Python for packed sequences; with a 4-D float mask it"
-            " does not: torch.full((length, length), torch.finfo(torch.float32).min).triu(1).expand(batch, 1, -1, -1),"
+            "Without a mask, the library looks at the positions in Python for packed sequences; with a 4-D float mask"
+            " it does not: torch.full((length, length), torch.finfo(torch.float32).min).triu(1).expand(batch, 1, -1, -1),"
             " made once."
         )
     if place.site is not None and place.site.file.replace("\\", "/").endswith("transformers/masking_utils.py"):
