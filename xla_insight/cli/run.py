@@ -33,9 +33,7 @@ def run_command(
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(
-            help="light, or full: each graph as text and lines in every graph, much slower (default: light)."
-        ),
+        typer.Option(help="light, or full: each graph as text and lines in every graph, much slower (default: light)."),
     ] = None,
     window: Annotated[
         str | None,

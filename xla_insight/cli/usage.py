@@ -133,7 +133,7 @@ def plain_values(command: Any, help_names: list[str]) -> None:
         plain_values(below, help_names)
 
 
-def _nothing(ctx: Any) -> None:  # noqa: ARG001 - the library calls it with ctx=
+def _nothing(ctx: Any) -> None:
     """The type of an argument on its help page: its own words say what it is."""
 
 

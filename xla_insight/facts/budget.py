@@ -105,7 +105,8 @@ def _checked(limit: Limit, value: Any, where: str) -> Any:
 class CheckedLimit:
     """One limit and the number held against it. ``value`` is None when the run does not say: then it is not held.
 
-    ``sentence`` says both; ``reasons`` name what costs most, each with its line of code.
+    ``measured`` and ``allowed`` are both in a few words, ``sentence`` says it in one; ``reasons`` name what costs most,
+    each with its line of code.
     """
 
     name: str
@@ -114,6 +115,8 @@ class CheckedLimit:
     held: bool
     sentence: str
     reasons: tuple[str, ...] = ()
+    measured: str = ""
+    allowed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,7 @@ class GateResult:
         """As JSON-ready values."""
         rows = [
             {"name": c.name, "limit": c.limit, "value": c.value, "held": c.held, "sentence": c.sentence,
-             "reasons": list(c.reasons)}
+             "reasons": list(c.reasons), "measured": c.measured, "allowed": c.allowed}
             for c in self.limits
         ]  # fmt: skip
         return {"schema": 1, "run": self.run, "held": not self.broken, "limits": rows, "notes": list(self.notes)}

@@ -154,6 +154,9 @@ def test_a_free_name_beside_what_is_there(tmp_path: Path) -> None:
     assert free_place(f"{tmp_path}/run") == f"{tmp_path}/run-3"
 
 
+WORKLOADS = "mlm, from-scratch, benchmark, kernels, spmd, ranks"
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -168,8 +171,8 @@ def test_a_free_name_beside_what_is_there(tmp_path: Path) -> None:
         ("train mlm --steps 0", "--steps must be at least 1, not 0"),
         ("train mlm --learning-rate x", "--learning-rate takes a number, not 'x'"),
         ("train mlm --precision fp17", "--precision takes one of fp32, bf16, not 'fp17'"),
-        ("train nosuch", "there is no workload 'nosuch'; there are: mlm, from-scratch, benchmark, kernels, spmd, ranks"),
-        ("train", "name a workload; there are: mlm, from-scratch, benchmark, kernels, spmd, ranks"),
+        ("train nosuch", f"there is no workload 'nosuch'; there are: {WORKLOADS}"),
+        ("train", f"name a workload; there are: {WORKLOADS}"),
         ("cache", "name a command; there are: status, list, explain, prune, memory"),
         ("cache prune x --older-than", "--older-than needs a value"),
         ("reprot x", "there is no command 'reprot'; did you mean report or export?"),
