@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 from xla_insight.errors import UsageError
@@ -64,11 +65,15 @@ class Budget:
         Raises UsageError, naming ``where`` the values come from, for an unknown name or a value of the wrong type.
         """
         known = {limit.name: limit for limit in LIMITS}
-        checked = {}
+        checked: dict[str, Any] = {}
         for given, value in values.items():
             name = str(given).replace("-", "_")
             if name not in known:
-                raise UsageError(f"{where}: there is no limit {given!r}; there are: {', '.join(known)}")
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+                raise UsageError(f"{where}: there is no limit {given!r}; {hint}")
+            if name in checked:
+                raise UsageError(f"{where}: {name} is given twice, with - and with _")
             if value is not None:
                 checked[name] = _checked(known[name], value, where)
         return cls(**checked)
