@@ -16,7 +16,16 @@ from xla_insight.analysis.compare import compare_runs, trend
 from xla_insight.errors import InsightError
 from xla_insight.facts.comparison import CauseChange, Comparison, GraphPair, StatePart, Trend
 from xla_insight.report import numbers
-from xla_insight.report.compare_text import TREND_COLUMNS, cost_text, figure_text, graph_names, trend_cells
+from xla_insight.report.compare_text import (
+    TREND_COLUMNS,
+    cost_text,
+    figure_name,
+    figure_text,
+    grouped_pairs,
+    names_of,
+    scoped_figures,
+    trend_cells,
+)
 
 from .. import parts, strip
 from ..address import Address
@@ -182,28 +191,34 @@ def content(found: Comparison) -> list[Any]:
 
 
 def _figures(found: Comparison) -> html.Section:
-    rows = [[figure.name, *figure_text(figure)] for figure in found.figures]
-    return parts.section("Numbers", _table(("", "before", "now"), rows))
+    tables = [
+        _table((heading, "before", "now"), [[figure_name(figure), *figure_text(figure)] for figure in figures])
+        for heading, figures in scoped_figures(found)
+    ]
+    return parts.section("Numbers", *tables)
 
 
 def _graphs(found: Comparison) -> html.Section:
     changes = found.graphs
-    same = numbers.plural(changes.same, "graph")
+    same = numbers.plural(changes.same, "graph") if changes.same else "no graph"
     if not changes.pairs:
         return parts.section("Graphs", html.P(f"{same}, the same in both runs.", className="lead"))
-    rows = [_graph_row(pair) for pair in changes.pairs[:_LISTED]]
-    more = len(changes.pairs) - len(rows)
-    note = f"{same} the same." + (f" {numbers.count(more)} more changes are in compare --json." if more else "")
+    groups = grouped_pairs(changes)
+    rows = [_graph_row(pairs) for pairs in groups[:_LISTED]]
+    more = sum(map(len, groups[_LISTED:]))
+    rest = f" {numbers.count(more)} more changes are in compare --json." if more else ""
+    note = f"{same[0].upper()}{same[1:]} the same.{rest}"
     table = _table(("What", "Graph", "Difference", "Where"), rows, "facts-table wide-third")
     return parts.section("Graphs", table, html.P(note, className="quiet"))
 
 
-def _graph_row(pair: GraphPair) -> list[Any]:
+def _graph_row(pairs: list[GraphPair]) -> list[Any]:
+    pair = pairs[0]
     site = pair.site
     where: list[Any] = [parts.code_place(site)]
     if pair.line_known and site is not None and site.source.strip():
         where.append(parts.long_text(site.source.strip(), 44, "source-line"))
-    return [_mark(pair.change), html.Span(graph_names(pair), className="place"), pair.summary, html.Div(where)]
+    return [_mark(pair.change), html.Span(names_of(pairs), className="place"), pair.summary, html.Div(where)]
 
 
 def _causes(found: Comparison) -> html.Section | None:
@@ -225,7 +240,7 @@ def _states(found: Comparison) -> html.Section | None:
         return None
     rows = [_state_row(part) for part in found.states]
     table = _table(("", "before", "now", "device idle before", "device idle now"), rows)
-    note = html.P("Device idle is of the whole run, per step, and inferred.", className="quiet")
+    note = html.P("That the device was idle meanwhile is inferred.", className="quiet")
     return parts.section("A step after warm-up, by what the host does", table, note)
 
 

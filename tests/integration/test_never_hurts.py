@@ -72,6 +72,17 @@ def test_out_is_no_folder_and_cannot_be_one(tmp_path: Path, healthy: Done) -> No
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_run_says_at_the_end_where_it_really_recorded_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = recorded("loop.py", tmp_path / "file" / "run")
+    assert done.code == 0, done.err
+    *_, last = done.err.splitlines()
+    place = last.removeprefix("xla-insight: recorded to ").partition(";")[0]
+    assert place.endswith("/run") and not place.startswith(str(tmp_path))
+    with open_run(place) as run:
+        assert len(run.table("compiles"))
+
+
 def test_an_existing_run_is_left_alone(tmp_path: Path) -> None:
     for _ in range(2):
         done = script("loop.py", LOOP_PROFILE=str(tmp_path / "run"))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 VERBS = ("run", "report", "explain", "shapes", "app", "export", "compare", "check", "cache", "sql", "train", "demo")
 """Modules of this package that add a command, in the order of the help page."""
+HELP_OPTIONS = ["-h", "--help"]
 INTERRUPTED = 130
 """Exit status after Ctrl-C, as a shell gives it."""
 
@@ -41,15 +42,17 @@ def _run(arguments: Sequence[str] | None) -> int:
     import typer
 
     from xla_insight.cli.output import BROKEN_PIPE_EXIT_CODE, DISK_FULL, discard_output
+    from xla_insight.cli.usage import complaint, plain_values
 
     if sys.stdout is None:  # closed by whoever started us, who wants no results
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     command = typer.main.get_command(build_app())
+    plain_values(command, HELP_OPTIONS)
     try:
         result = command.main(args=arguments, prog_name="xla-insight", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        return _complain(error.format_message(), error.exit_code)
+        return _complain(complaint(error), error.exit_code)
     except InsightError as error:
         return _complain(str(error), error.exit_code)
     except BrokenPipeError:
@@ -73,7 +76,7 @@ def build_app() -> typer.Typer:
     app = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": HELP_OPTIONS},
         help="Record an XLA training run, see why it recompiles and what limits it.",
     )
     app.callback(invoke_without_command=True)(root_command)

@@ -30,7 +30,7 @@ def demo_command(
     ] = "runs/demo",
     show: Annotated[bool, typer.Option("--app/--no-app", help="Open the dashboard afterwards.")] = True,
     port: Annotated[
-        int | None, typer.Option(help=f"Port of the dashboard.  [default: {APP_PORT}, or a free one]", min=0, max=65535)
+        int | None, typer.Option(help=f"Port of the dashboard (default: {APP_PORT}, or a free one).", min=0, max=65535)
     ] = None,
     script_options: Annotated[
         str, typer.Option("--script-options", help='Options for the training script, as in "--steps 40".')
@@ -52,7 +52,8 @@ def demo_command(
     print(f"Training a small BERT masked language model on XLA:CPU, recorded to {run}.")
     print("This takes about four minutes on two idle cores, longer where others compute: most of it is compiling.")
     print(f"The script, to read and to copy: {demo.SCRIPT}\n", flush=True)
-    status = demo.record(run, shlex.split(script_options))
+    done = demo.record(run, shlex.split(script_options))
+    status, run = done.status, next(iter(done.places), run)
     if status in _SAID:
         return status
     if status != 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 
 from xla_insight.cli.places import free_place, is_taken
+from xla_insight.cli.usage import no_option, option_names
 from xla_insight.errors import RunExistsError, UsageError
 
 
@@ -20,25 +22,24 @@ def register(app: typer.Typer) -> None:
 
 
 def run_command(
+    context: typer.Context,
     command: Annotated[
         list[str],
         typer.Argument(help="script.py args…, -m module args…, or a program such as torchrun", metavar="SCRIPT …"),
     ],
     out: Annotated[
         str | None,
-        typer.Option(help="Folder or URL to record to; it must not hold anything yet.  [default: runs/NAME]"),
+        typer.Option(help="Folder or URL to record to; it must not hold anything yet (default: runs/NAME)."),
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(
-            help="light, or full: each graph as text and lines in every graph, much slower.  [default: light]"
-        ),
+        typer.Option(help="light, or full: each graph as text and lines in every graph, much slower (default: light)."),
     ] = None,
     window: Annotated[
         str | None,
         typer.Option(
-            help="Steps in which every operation of the device is recorded, as in 10-12,100; none; or auto: a few"
-            " early and late, once that is cheap.  [default: auto]",
+            help="Steps in which every operation of the device is recorded, as in 10-12,100; none; or auto, the"
+            " default: a few early and late, once that is cheap.",
             metavar="STEPS",
         ),
     ] = None,
@@ -48,6 +49,8 @@ def run_command(
     from xla_insight.record.session import LEVEL_VARIABLE, LEVELS
     from xla_insight.record.window_plan import parse_windows
 
+    if command[0].startswith("-") and command[0] not in ("-m", "-c"):
+        raise UsageError(_unknown_option(command[0], context))
     if level is not None and level not in LEVELS:
         raise UsageError(f"no level {level!r}; choose one of: {', '.join(LEVELS)}")
     if window is not None:
@@ -58,13 +61,29 @@ def run_command(
         raise UsageError(f"cannot record to {out!r}: give a folder, or the URL of a place that outlives this command")
     if out is not None and is_taken(out):
         raise RunExistsError(f"{out} already holds something; nothing is overwritten: choose another --out")
-    status = launch.run_command(command, run, level or os.environ.get(LEVEL_VARIABLE) or "light", window)
-    if is_taken(run):
-        print(f"xla-insight: recorded to {run}; read it with: xla-insight report {run}", file=sys.stderr)
-    else:
-        why = "no process imported torch_xla, or it said above why not"
-        print(f"xla-insight: nothing recorded to {run}: {why}", file=sys.stderr)
-    return status
+    done = launch.run_command(command, run, level or os.environ.get(LEVEL_VARIABLE) or "light", window)
+    print(f"xla-insight: {_ending(run, done.places)}", file=sys.stderr)
+    return done.status
+
+
+def _ending(asked: str, places: tuple[str, ...]) -> str:
+    """Where the recording is: where it was asked for, unless that could not be written."""
+    if is_taken(asked) and all(_same_place(asked, place) for place in places):
+        places = (asked,)
+    if not places:
+        return f"nothing recorded to {asked}: no process imported torch_xla, or it said above why not"
+    read = [f"xla-insight report {shlex.quote(place)}" for place in places]
+    return f"recorded to {' and '.join(places)}; read it with: {' or '.join(read)}"
+
+
+def _same_place(asked: str, place: str) -> bool:
+    return asked == place if "://" in asked else os.path.abspath(asked) == place
+
+
+def _unknown_option(given: str, context: typer.Context) -> str:
+    """What stands before the script and is no option of ours would be taken for a program of that name."""
+    hint = "" if given.startswith("--") else "; for an option of Python's: xla-insight run python OPTION SCRIPT"
+    return no_option(given, option_names(context)) + hint
 
 
 def _default_run(command: list[str]) -> str:

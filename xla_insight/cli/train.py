@@ -149,7 +149,8 @@ def _train_parts(workload: Workload, run: str, level: str) -> list[Outcome]:
         print(f"Training {workload.name}{f' ({name})' if name else ''}, recorded to {place}", flush=True)
         with tempfile.TemporaryDirectory(prefix="xla-insight-train-") as exchange:
             with progress(Path(exchange), sys.stderr):
-                status = launch_recorded(ready, place, level, Path(exchange))
+                done = launch_recorded(ready, place, level, Path(exchange))
+                status, place = done.status, next(iter(done.places), place)
             result = read_exchange(Path(exchange), RESULT_FILE)
             said = read_exchange(Path(exchange), ERROR_FILE)
         if status != 0:  # a launcher of several processes gives a status of its own

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
 from xla_insight.errors import UsageError
@@ -64,11 +65,15 @@ class Budget:
         Raises UsageError, naming ``where`` the values come from, for an unknown name or a value of the wrong type.
         """
         known = {limit.name: limit for limit in LIMITS}
-        checked = {}
+        checked: dict[str, Any] = {}
         for given, value in values.items():
             name = str(given).replace("-", "_")
             if name not in known:
-                raise UsageError(f"{where}: there is no limit {given!r}; there are: {', '.join(known)}")
+                near = get_close_matches(name, known, n=1)
+                hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
+                raise UsageError(f"{where}: there is no limit {given!r}; {hint}")
+            if name in checked:
+                raise UsageError(f"{where}: {name} is given twice, with - and with _")
             if value is not None:
                 checked[name] = _checked(known[name], value, where)
         return cls(**checked)
@@ -105,7 +110,8 @@ def _checked(limit: Limit, value: Any, where: str) -> Any:
 class CheckedLimit:
     """One limit and the number held against it. ``value`` is None when the run does not say: then it is not held.
 
-    ``sentence`` says both; ``reasons`` name what costs most, each with its line of code.
+    ``measured`` and ``allowed`` are both in a few words, ``sentence`` says it in one; ``reasons`` name what costs most,
+    each with its line of code.
     """
 
     name: str
@@ -114,6 +120,8 @@ class CheckedLimit:
     held: bool
     sentence: str
     reasons: tuple[str, ...] = ()
+    measured: str = ""
+    allowed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +141,7 @@ class GateResult:
         """As JSON-ready values."""
         rows = [
             {"name": c.name, "limit": c.limit, "value": c.value, "held": c.held, "sentence": c.sentence,
-             "reasons": list(c.reasons)}
+             "reasons": list(c.reasons), "measured": c.measured, "allowed": c.allowed}
             for c in self.limits
         ]  # fmt: skip
         return {"schema": 1, "run": self.run, "held": not self.broken, "limits": rows, "notes": list(self.notes)}

@@ -88,11 +88,20 @@ class JoinedEntry(NamedTuple):
     executions: int = 0
     loads: int = 0
     """Times that recorded runs took it from a cache instead of compiling."""
+    loaded_unix_s: float | None = None
+    """When the last of those runs started."""
+
+    @property
+    def last_use_unix_s(self) -> float:
+        """When it was last used, as far as that is known: by its folder, or by a recorded run."""
+        own = self.entry.last_use_unix_s
+        return own if self.loaded_unix_s is None else max(own, self.loaded_unix_s)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON-ready values."""
         entry = self.entry._asdict() | {"key": self.entry.key, "files": list(self.entry.files)}
         del entry["parts"]
+        entry["last_use_unix_s"] = self.last_use_unix_s
         return {**entry, **{name: value for name, value in self._asdict().items() if name != "entry"}}
 
 

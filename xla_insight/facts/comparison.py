@@ -42,8 +42,9 @@ class StepTime:
     """Time of a step after warm-up, in ms.
 
     ``mean_*`` count everything; ``plain_*`` leave compiles out, and only they are compared statistically: by
-    ``interval_pct`` (95 %, of their change), ``p_value`` (permutation of blocks of steps) and ``noise_pct``, by how
-    much such blocks differ within one run. ``steps_*`` are those compared, ``warm_up_*`` those left out at the start.
+    ``interval_pct`` (95 %, of their change, and never narrower than what counts as a change, so that it leaves out 0
+    only where there is one), ``p_value`` (permutation of blocks of steps) and ``noise_pct``, by how much such blocks
+    differ within one run. ``steps_*`` are those compared, ``warm_up_*`` those left out at the start.
     """
 
     mean_before_ms: float | None
@@ -78,7 +79,8 @@ class GraphPair:
 
     ``change``: `changed` (a graph of both runs that do the same job and differ), `renamed` (equal computation, another
     key), `added` or `gone`. ``matched_by``: `structure`, `place`, or empty. ``summary`` names the earliest difference.
-    ``site`` is the line that makes it where that is known (``line_known``), else where the graph is cut.
+    ``site`` is the line that makes it where that is known (``line_known``), else where the graph is cut. ``cause`` is
+    `input_shape` or `input_dtype` when it is the batch that differs: then the line is where that enters.
     """
 
     change: str
@@ -90,6 +92,7 @@ class GraphPair:
     line_known: bool = False
     compile_s: float | None = None
     executions: int | None = 0
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,12 +135,15 @@ class EnvironmentDifference:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number of both runs. ``unit``: `count`, `number`, `s`, `ms` or `percent`."""
+    """One number of both runs. ``unit``: `count`, `number`, `s`, `ms` or `percent`. ``scope``: what it is counted over,
+    the `steady` steps after the warm-up or the whole `run`.
+    """
 
     name: str
     unit: str
     before: float | None
     now: float | None
+    scope: str = "run"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,30 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from xla_insight.errors import UsageError
 from xla_insight.record import torch_xla as framework
+from xla_insight.record.autostart import PLACES_VARIABLE
 from xla_insight.record.session import GROUP_VARIABLE, LEVEL_VARIABLE, RUN_VARIABLE, WINDOWS_VARIABLE
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 STARTUP = Path(__file__).resolve().parent / "startup"
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """How a command ended: its exit status (128 + signal when killed), and where its processes said they recorded to.
+
+    ``places`` is the place asked for, unless a process could not write there; it is empty when none recorded.
+    """
+
+    status: int
+    places: tuple[str, ...]
 
 
 def command_line(words: list[str]) -> list[str]:
@@ -51,14 +65,15 @@ def environment(run: str, level: str, inherited: Mapping[str, str], windows: str
 
 def run_command(
     words: list[str], run: str, level: str, windows: str | None = None, inherited: Mapping[str, str] | None = None
-) -> int:
-    """Run to the end and return the exit status (128 + signal when killed, as a shell does). Raises UsageError.
+) -> Launched:
+    """Run to the end. Raises UsageError.
 
     ``inherited`` is the environment to start from, by default our own. Signals sent to us are passed on, so that a
     batch system that knows only our process reaches the training. Ctrl-C at a terminal reaches the child by itself.
     """
     command = command_line(words)
     children: list[subprocess.Popen[bytes]] = []
+    told, places = tempfile.mkstemp(prefix="xla-insight-places-")
 
     def forward(number: int, _frame: object) -> None:
         if children and not (number == signal.SIGINT and sys.stdin is not None and sys.stdin.isatty()):
@@ -67,7 +82,7 @@ def run_command(
     previous = {number: signal.signal(number, forward) for number in FORWARDED}
     try:
         try:
-            surroundings = environment(run, level, inherited or os.environ, windows)
+            surroundings = environment(run, level, inherited or os.environ, windows) | {PLACES_VARIABLE: places}
             children.append(subprocess.Popen(command, env=surroundings))
         except OSError as error:
             raise UsageError(f"cannot run {command[0]}: {error.strerror or error}") from error
@@ -75,4 +90,7 @@ def run_command(
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
-    return status if status >= 0 else 128 - status
+        with os.fdopen(told, encoding="utf-8", errors="replace") as file:
+            recorded = tuple(dict.fromkeys(line for line in file.read().split("\n") if line))
+        os.unlink(places)
+    return Launched(status if status >= 0 else 128 - status, recorded)

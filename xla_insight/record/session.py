@@ -309,13 +309,18 @@ def _windows(asked: Asked | None, level: str) -> WindowPlan:
         return NO_WINDOWS
 
 
-def start_from_environment(module: ModuleType) -> None:
-    """Open the session that ``xla-insight run`` asked for, when ``module`` (torch_xla) has just been imported."""
+def start_from_environment(module: ModuleType) -> str | None:
+    """Open the session that ``xla-insight run`` asked for, when ``module`` (torch_xla) has just been imported.
+
+    Returns where it records to, which is not always where it was asked to; None when it does not.
+    """
     out = os.environ.get(RUN_VARIABLE)
     if out and Session.current is None:
         session = Session(out, _level(None), os.environ.get(GROUP_VARIABLE))
         session.windows = _windows(None, session.level)
         session.open(module)
+        return session.path if session.recorder is not None else None
+    return None
 
 
 class profile:  # noqa: N801 - reads as a verb: `with xi.profile("runs/a"):`

@@ -42,14 +42,15 @@ def write_status(status: CacheStatus, stream: TextIO) -> None:
 def write_entries(entries: Sequence[JoinedEntry], stream: TextIO) -> None:
     """Write one row an entry."""
     now = time.time()
-    columns = ("entry", "layout", "state", "size", "last use", "saves", "first step", "runs", "loads", "command")
+    columns = ("entry", "layout", "state", "size", "age", "last use", "saves", "first step", "runs", "loads", "command")
     rows = [
         [
             encodable(plain_line(joined.entry.key), stream),
             str(joined.entry.layout),
             str(joined.state).replace("_", " "),
             numbers.size(joined.entry.size),
-            numbers.ago(now - joined.entry.last_use_unix_s),
+            numbers.age(now - joined.entry.modified_unix_s),
+            numbers.ago(now - joined.last_use_unix_s),
             numbers.duration(joined.compile_s),
             joined.first_step,
             len(joined.runs),

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TextIO
 
+from xla_insight.analysis.compare.judgement import MANY_TIMES, SMALL_PART
 from xla_insight.facts import numbers
 from xla_insight.facts.comparison import CauseChange, Comparison, Figure, GraphChanges, GraphPair, Trend, TrendRow
 from xla_insight.report.table import write_table
 from xla_insight.report.text import encodable, plain_line, wrapped
 
 LISTED = 8
+_NAMED = 3
+SCOPES = {"steady": "Steps after warm-up", "run": "Whole run"}
+"""What a figure is counted over, as a heading."""
 WIDTH = 100
 _UNITS: dict[str, Callable[[float | None], str]] = {
     "count": numbers.count,
@@ -46,13 +50,21 @@ def figure_text(figure: Figure) -> tuple[str, str]:
 
 
 def judged(row: TrendRow, *, first: bool) -> str:
-    """A judgement in few words: the change of a step's time when it is more than noise, as ``+12 %``, else ``same``."""
+    """A judgement in few words: ``+12 %`` or ``4.9 ×`` a step's time where it is more than noise, else ``same``."""
     judgement = row.against_first if first else row.against_previous
     if judgement is None:
         return ""
-    if judgement.change_pct is None or judgement.direction == "same":
+    change = judgement.change_pct
+    if judgement.direction == "unknown" or change is None:
+        return numbers.NOT_MEASURED
+    if judgement.direction == "same":
         return judgement.direction
-    return f"{'+' if judgement.change_pct > 0 else '-'}{numbers.percent(abs(judgement.change_pct))}"
+    ratio = max(1 + change / 100, 1e-6)
+    if ratio >= MANY_TIMES:
+        return f"{numbers.significant(ratio, 2)} ×"
+    if ratio <= SMALL_PART:
+        return f"1/{numbers.significant(1 / ratio, 2)}"
+    return f"{'+' if change > 0 else '-'}{numbers.percent(abs(change))}"
 
 
 def run_name(path: str) -> str:
@@ -84,33 +96,70 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield from comparison.notes
 
 
+def scoped_figures(comparison: Comparison) -> Iterator[tuple[str, list[Figure]]]:
+    """(heading, figures): those of the steps after the warm-up, and those of the whole runs."""
+    for scope, heading in SCOPES.items():
+        figures = [figure for figure in comparison.figures if figure.scope == scope]
+        if figures:
+            yield heading, figures
+
+
+def figure_name(figure: Figure) -> str:
+    """What a figure is called below the heading of its scope."""
+    return figure.name.removesuffix(" after warm-up") if figure.scope == "steady" else figure.name
+
+
 def _figures(comparison: Comparison) -> Iterator[str]:
-    rows = [(figure.name, *figure_text(figure)) for figure in comparison.figures]
-    yield from _columns(("", "before", "now"), rows)
+    scopes = scoped_figures(comparison)
+    parts = [(heading, [(figure_name(f), *figure_text(f)) for f in figures]) for heading, figures in scopes]
+    width = max((len(name) for _, rows in parts for name, *_ in rows), default=0)
+    for heading, rows in parts:
+        yield from _columns((heading.ljust(width + 2), "before", "now"), [(f"  {row[0]}", *row[1:]) for row in rows])
 
 
 def _states(comparison: Comparison) -> Iterator[str]:
     if not comparison.states:
         return
     rows = [
-        (part.state.replace("_", " "), *map(_ms, (part.before_ms, part.now_ms, part.idle_before_ms, part.idle_now_ms)))
+        (
+            part.state.replace("_", " "),
+            *(_ms(value) for value in (part.before_ms, part.now_ms)),
+            *(_ms(value, inferred=True) for value in (part.idle_before_ms, part.idle_now_ms)),
+        )
         for part in comparison.states
     ]
     yield ""
-    yield "A step after warm-up, by what the host does; device idle meanwhile (whole run, inferred)"
-    yield from _columns(("", "before", "now", "idle before", "idle now"), rows)
+    heads = ("A step after warm-up", "before", "now", "device idle before", "device idle now")
+    yield from _columns(heads, [(f"  {row[0]}", *row[1:]) for row in rows])
+    yield "  Rows are what the host did; the device idled meanwhile, as far as that can be inferred."
 
 
 def _graphs(changes: GraphChanges) -> Iterator[str]:
-    counted = [f"{numbers.plural(changes.same, 'graph')} the same"]
+    counted = [f"{numbers.plural(changes.same, 'graph')} the same" if changes.same else "none is the same"]
     counted += [f"{numbers.count(len(changes.of(c)))} {c}" for c in ("changed", "renamed", "added", "gone")
                 if changes.of(c)]  # fmt: skip
     yield ""
     yield f"Graphs: {', '.join(counted)}"
-    for pair in changes.pairs[:LISTED]:
-        yield from _item(_SHAPES.get(pair.change, "-"), f"{graph_names(pair)}  {plain_line(pair.summary)}")
-    if len(changes.pairs) > LISTED:
-        yield f"  and {numbers.count(len(changes.pairs) - LISTED)} more in --json"
+    groups = grouped_pairs(changes)
+    for pairs in groups[:LISTED]:
+        yield from _item(_SHAPES.get(pairs[0].change, "-"), f"{names_of(pairs)}  {plain_line(pairs[0].summary)}")
+    left_out = sum(map(len, groups[LISTED:]))
+    if left_out:
+        yield f"  and {numbers.count(left_out)} more in --json"
+
+
+def grouped_pairs(changes: GraphChanges) -> list[list[GraphPair]]:
+    """Pairs that are told in the same words, in the order of the first of them."""
+    groups: dict[tuple[str, str], list[GraphPair]] = {}
+    for pair in changes.pairs:
+        groups.setdefault((pair.change, pair.summary), []).append(pair)
+    return list(groups.values())
+
+
+def names_of(pairs: list[GraphPair]) -> str:
+    """The graphs of a group: all of few, of many the first ones and how many more."""
+    more = f" and {numbers.count(len(pairs) - _NAMED)} more" if len(pairs) > _NAMED else ""
+    return ", ".join(graph_names(pair) for pair in pairs[:_NAMED]) + more
 
 
 def graph_names(pair: GraphPair) -> str:
@@ -159,8 +208,8 @@ def _columns(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterato
     widths = [max(len(row[n]) for row in table) for n in range(len(heads))]
     for row in table:
         first = row[0].ljust(widths[0])
-        yield "  ".join(["", first, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
+        yield "  ".join([first, *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
 
 
-def _ms(milliseconds: float | None) -> str:
-    return numbers.duration(None if milliseconds is None else milliseconds / 1e3)
+def _ms(milliseconds: float | None, *, inferred: bool = False) -> str:
+    return numbers.duration(None if milliseconds is None else milliseconds / 1e3, inferred=inferred)

@@ -22,6 +22,6 @@ def missing() -> list[str]:
     return [name for name in NEEDS if importlib.util.find_spec(name) is None]
 
 
-def record(run: str, arguments: Sequence[str] = ()) -> int:
-    """Train in a child process that is recorded to ``run``, as any script would be. Returns its exit status."""
+def record(run: str, arguments: Sequence[str] = ()) -> launch.Launched:
+    """Train in a child process that is recorded to ``run``, as any script would be."""
     return launch.run_command([str(SCRIPT), *arguments], run, "light")

@@ -20,9 +20,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_origin, get_type_hints
 
 from xla_insight.errors import UsageError
+
+if TYPE_CHECKING:
+    from xla_insight.record.launch import Launched
 
 EXCHANGE_VARIABLE = "XLA_INSIGHT_TRAIN_EXCHANGE"
 """Folder in which the child leaves its live figures and its result; set for it by `launch_recorded`."""
@@ -106,8 +109,8 @@ class Workload:
             raise UsageError(f"no options of the workload {cls.name}: {text[:200]!r}") from error
 
 
-def launch_recorded(workload: Workload, run: str, level: str, exchange: Path) -> int:
-    """Train in a child process that is recorded to ``run``; returns its exit status. Raises UsageError."""
+def launch_recorded(workload: Workload, run: str, level: str, exchange: Path) -> Launched:
+    """Train in a child process that is recorded to ``run``. Raises UsageError."""
     from xla_insight.record import launch  # loads numpy and pyarrow, which a page of help does without
 
     variables = {**os.environ, **workload.variables(), EXCHANGE_VARIABLE: str(exchange)}

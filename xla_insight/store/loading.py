@@ -48,6 +48,10 @@ class ProcessLog:
     """(monotonic ns, wall clock ns) of one instant."""
 
 
+LISTED_RUNS, MOST_LISTED = 8, 1000
+"""Of a folder that holds runs: so many are named, and so many names are looked at."""
+
+
 @dataclass
 class Loaded:
     """A run as found. ``problems`` name what is missing or damaged; ``skipped_parts`` counts unreadable parts."""
@@ -59,13 +63,24 @@ class Loaded:
     skipped_parts: int = 0
 
 
+def _no_run(run: str, files: RunFiles, names: list[str]) -> str:
+    """What is there instead: usually the folder that the runs lie in."""
+    below = [name for name in names[:MOST_LISTED] if RUN_FILE in files.names(name)]
+    if not below:
+        return f"there is no run at {run}: it has no {RUN_FILE}"
+    below.sort(key=lambda name: files.modified_unix_s(f"{name}/{RUN_FILE}"), reverse=True)
+    places = ", ".join(f"{run.rstrip('/')}/{name}" for name in below[:LISTED_RUNS])
+    more = f" and {len(below) - LISTED_RUNS} more" if len(below) > LISTED_RUNS else ""
+    return f"{run} is no run but holds some, the newest first: {places}{more}; name one"
+
+
 def load(run: str) -> Loaded:
     """Look through the run at ``run`` (a folder or URL). Raises RunNotFoundError, RunFormatError."""
     files = open_files(run)
     names = files.names()
     folders = [name for name in names if _PROCESS_FOLDER.fullmatch(name)]
     if RUN_FILE not in names and not folders:
-        raise RunNotFoundError(f"there is no run at {run}: it has no {RUN_FILE}")
+        raise RunNotFoundError(_no_run(run, files, names))
     loaded = Loaded(files, {})
     if RUN_FILE in names:
         try:

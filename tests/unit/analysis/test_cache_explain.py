@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.synthetic import build_run, graph_hash
-from xla_insight.analysis.cache import Cache, inspect_cache
+from xla_insight.analysis.cache import Cache, cache_status, inspect_cache
 from xla_insight.analysis.cache.explain import Earlier, _Case, _parts, _reason, explain_misses
 from xla_insight.analysis.cache.usage import GraphUse, Usage, earlier_runs, read_usage
 from xla_insight.analysis.environment import Setting, environment_differences
@@ -27,7 +27,7 @@ def case(tmp_path: Path) -> _Case:
     (tmp_path / "cache").mkdir()
     cache = inspect_cache(str(tmp_path / "cache"), Usage())
     with open_run(build_run(tmp_path / "run", steps=3, pattern="A")) as run:
-        return _Case(cache, load_tables(run), frozenset(), 0, None, True, {})
+        return _Case(cache, load_tables(run), frozenset(), 0, None, True, {}, "run")
 
 
 def pair(change: str, *environment: EnvironmentDifference) -> dict[str, Earlier]:
@@ -71,8 +71,47 @@ def test_an_entry_that_is_gone(case: _Case) -> None:
 def test_an_entry_that_was_never_kept(case: _Case) -> None:
     case.cache.usage.graphs[int(GRAPH, 16)] = GraphUse(runs=["earlier", "run"])
     case.cache.usage.read_only.add("earlier")
+    for present in (False, True):
+        reason, sentence = _reason(case, GRAPH, present=present)
+        assert reason is MissReason.READ_ONLY and "read only, so it was not kept" in sentence
+    assert "there now, for the next run" in sentence
+
+
+def test_an_entry_that_is_there_only_now_did_not_fail_to_load(case: _Case) -> None:
+    """The run failed to load two entries and missed one, which it then built: nobody had built that before."""
+    failed = replace(case, failures=2, misses=1)
+    assert _reason(failed, GRAPH, present=True)[0] is MissReason.NEVER_BUILT
+    case.cache.usage.graphs[int(GRAPH, 16)] = GraphUse(runs=["earlier", "run"])
+    assert _reason(failed, GRAPH, present=True)[0] is MissReason.UNREADABLE
+
+
+def test_an_entry_that_an_earlier_run_kept_elsewhere(case: _Case) -> None:
+    case.cache.usage.graphs[int(GRAPH, 16)] = GraphUse(runs=["earlier", "run", "later"])
+    case.cache.usage.folders["earlier"] = "/else/where"
     reason, sentence = _reason(case, GRAPH, present=False)
-    assert reason is MissReason.READ_ONLY and "read only, so it was not kept" in sentence
+    assert reason is MissReason.OTHER_FOLDER and "another folder: /else/where" in sentence
+
+
+def test_a_later_run_is_no_earlier_builder(case: _Case) -> None:
+    case.cache.usage.graphs[int(GRAPH, 16)] = GraphUse(runs=["run", "later"])
+    assert _reason(case, GRAPH, present=False)[0] is MissReason.NEVER_BUILT
+
+
+def test_what_other_runs_could_not_load_saves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / str(int(GRAPH, 16))).write_bytes(b"\x0a\x01x")
+    build_run(tmp_path / "runs" / "now", steps=6, pattern="A", reads=False)
+    usage = read_usage([str(tmp_path / "runs")])
+    usage.failures["CPU"] = 2
+    cache = inspect_cache(str(tmp_path / "cache"), usage)
+    with open_run(tmp_path / "runs" / "now") as run:
+        found = explain_misses(cache, run)
+    assert found.saves_s == 0 and "cannot load them" in found.summary
+    assert "2 entries failed in other runs" in found.notes[-1]
+    status = cache_status(cache)
+    assert status.saves_s is None and "2 entries failed to" in status.notes[-1]
+    usage.loading.add("CPU")
+    assert cache_status(cache).saves_s is not None
 
 
 def test_of_flags_only_those_that_differ_are_named() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from xla_insight.analysis.compare import compare_runs, trend
 from xla_insight.analysis.compare.causes import cause_changes
 from xla_insight.analysis.compare.graph_loading import KnownGraph
 from xla_insight.analysis.compare.graph_pairs import _equal_places, _equal_structures
+from xla_insight.analysis.compare.judgement import judge
 from xla_insight.analysis.compare.step_time import compare_step_time, permutation_p, steady_steps
 from xla_insight.facts.comparison import Comparison
 from xla_insight.facts.report import Finding, Report, Severity, Site
@@ -104,9 +107,10 @@ def test_warm_up_ends_with_the_last_early_compile() -> None:
 def test_slower_by_recompiles(tmp_path: Path) -> None:
     found = compared(tmp_path, {"steps": 40, "pattern": "A"}, {"steps": 40, "pattern": "AAAAABAAAACAAAADAAAAE"})
     assert found.verdict.direction == "slower"
-    assert "compiling takes" in found.verdict.summary and "4 compiles after warm-up now, 0 before" in (
-        found.verdict.summary
-    )
+    assert "2.5 times as long as before" in found.verdict.summary
+    assert "compiling after warm-up is new, 30.8 ms a step (4 compiles)" in found.verdict.summary
+    (cause,) = (cause for cause in found.causes if cause.what == "recompile")
+    assert f"What is new ({cause.name}, 0 → 4): {cause.summary}" in found.verdict.summary
     assert [cause.change for cause in found.causes if cause.what == "recompile"] == ["appeared"]
     assert found.graphs.same == 2 and len(found.graphs.of("added")) == 4
 
@@ -202,3 +206,57 @@ def test_a_read_in_a_library_stays_when_the_script_has_another_name(tmp_path: Pa
     assert [(change.change, change.before_count, change.now_count) for change in changes] == [("stayed", 9, 9)]
     changes = cause_changes(run_of("train", 100, library), run_of("train_padded", 109, other))
     assert [change.change for change in changes] == ["appeared", "gone"]
+
+
+def test_a_run_and_itself_are_not_compared(tmp_path: Path) -> None:
+    path = build_run(tmp_path / "a", steps=40, pattern="AB")
+    with open_run(path) as one, open_run(path) as other:
+        found = compare_runs(one, other)
+    assert found.verdict.direction == "same" and "the same run, so there is nothing to compare" in found.verdict.summary
+    shutil.copytree(path, tmp_path / "copy")
+    with open_run(path) as one, open_run(tmp_path / "copy") as other:
+        assert "copies of one run" in compare_runs(one, other).verdict.summary
+
+
+@pytest.mark.parametrize("seed", range(15))
+@pytest.mark.parametrize("level", [100.0, 103.0, 108.0, 130.0])
+def test_the_interval_leaves_out_zero_only_where_there_is_a_difference(seed: int, level: float) -> None:
+    found = compare_step_time(steady_steps(steps(noisy(seed))), steady_steps(steps(noisy(500 + seed, level=level))))
+    assert found.interval_pct is not None and found.change_pct is not None
+    low, high = found.interval_pct
+    assert (low > 0 or high < 0) == found.significant
+    assert low < found.change_pct < high
+
+
+def verdict(before: pd.DataFrame, now: pd.DataFrame) -> str:
+    one, other = steady_steps(before), steady_steps(now)
+    return judge(compare_step_time(one, other), one, other).summary
+
+
+def test_a_change_to_nothing_is_said_as_one() -> None:
+    slow, fast = steps([2.0] * 40, [1] * 40, 540.0), steps([2.0] * 40)
+    assert verdict(slow, fast).startswith("A step takes 1/271 of the time it took before: 2 ms against 542 ms")
+    assert "compiling after warm-up is gone, 540 ms a step (37 compiles)" in verdict(slow, fast)
+    assert verdict(fast, slow).startswith("A step takes 271 times as long as before")
+    assert "100 %" not in verdict(slow, fast)
+
+
+def test_the_percentage_is_that_of_the_two_times_beside_it() -> None:
+    """Compiles went, and the rest got slower by what may be chance: both are in the times, only one is proven."""
+    chance = np.random.default_rng(0)
+    before = steps(27 + chance.normal(0, 6, 60), [0] * 20 + [1, 0, 0, 0] * 10, 400.0)
+    text = verdict(before, steps(30 + chance.normal(0, 6, 60)))
+    percent, new, old = re.match(
+        r"A step takes (\d+) % less time than before: ([\d.]+) ms against ([\d.]+) ms", text
+    ).groups()  # type: ignore[union-attr]
+    assert float(percent) == pytest.approx(100 * (1 - float(new) / float(old)), abs=1)
+    assert "the rest does not differ beyond noise" in text
+
+
+def test_figures_say_what_they_are_counted_over(tmp_path: Path) -> None:
+    found = compared(tmp_path, {"steps": 40, "pattern": "A"}, {"steps": 40, "pattern": "AB"})
+    steady = [figure.name for figure in found.figures if figure.scope == "steady"]
+    assert steady == ["steps after warm-up", "step, mean after warm-up", "step, median after warm-up",
+                      "compiles after warm-up", "value reads per step"]  # fmt: skip
+    for part in found.states:  # both are of the same steps, so the device cannot idle longer than the host was there
+        assert part.idle_now_ms is None or part.idle_now_ms <= part.now_ms + 1e-9

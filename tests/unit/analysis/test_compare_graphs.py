@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.synthetic import build_run
 from tests.unit.graph.modules import graph, renamed
+from xla_insight.analysis.compare.batch_changes import BatchChanges
 from xla_insight.analysis.compare.graph_loading import KnownGraph
 from xla_insight.analysis.compare.graph_pairs import _changed, _equal_places, _equal_structures, _near_structures
+from xla_insight.analysis.tables import RunTables, load_tables
 from xla_insight.facts.report import Site
 from xla_insight.graph.model import Graph
+from xla_insight.store.reader import open_run
 
 
 def known(name: str, parsed: Graph | None, executions: int = 5) -> KnownGraph:
@@ -27,6 +33,12 @@ class Sources:
 
     def snippet(self, file: str, line: int, around: int = 3) -> list[tuple[int, str]]:
         return [(line - 1, "before it"), (line, f"the text of line {line}")]
+
+
+def no_tables() -> RunTables:
+    """Of a run that uploaded and compiled nothing."""
+    with open_run(build_run(Path(tempfile.mkdtemp()) / "run", steps=0)) as run:
+        return load_tables(run)
 
 
 def test_equal_computations_under_another_key() -> None:
@@ -47,7 +59,7 @@ def test_each_graph_finds_its_later_version() -> None:
 @pytest.mark.parametrize("name", ["power", "start", "longer", "extra"])
 def test_the_difference_is_a_sentence_with_its_line(name: str) -> None:
     run: Any = Sources()
-    pair = _changed(known("a", graph("base")), known("b", graph(name)), run)
+    pair = _changed(known("a", graph("base")), known("b", graph(name)), (run, run), BatchChanges(no_tables))
     assert (pair.change, pair.matched_by, pair.before, pair.now) == ("changed", "structure", "a", "b")
     assert pair.line_known and pair.site is not None
     assert pair.site.source == f"the text of line {pair.site.line}"

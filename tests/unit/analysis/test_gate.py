@@ -140,6 +140,20 @@ def test_a_bad_pyproject_is_one_sentence(tmp_path: Path, content: str) -> None:
         configured_budget(file)
 
 
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("[tool.xla_insight.check]\nmax_grahps = 2\n", "there is no limit 'max_grahps'; did you mean max_graphs?"),
+        ("[tool.xla_insight.check]\nmax-graphs = 2\nmax_graphs = 3\n", "max_graphs is given twice"),
+        ("[tool.xla-insight.check]\nmax_graphs = 2\n", r"the table is called \[tool\.xla_insight\.check\]"),
+    ],
+)
+def test_what_is_misspelt_is_not_passed_over(tmp_path: Path, content: str, sentence: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(content)
+    with pytest.raises(UsageError, match=sentence):
+        configured_budget(folder=tmp_path)
+
+
 def test_no_pyproject_is_no_budget(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\n")
     assert configured_budget(folder=tmp_path) == Budget()

@@ -135,7 +135,7 @@ def test_the_dashboard_needs_a_folder(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_every_module_with_a_command_is_a_verb() -> None:
     modules = {path.stem for path in Path(cli.__file__).parent.glob("*.py")}
-    others = {"__init__", "__main__", "root", "output", "places", "train_progress", "train_summary"}
+    others = {"__init__", "__main__", "root", "output", "places", "train_progress", "train_summary", "usage"}
     assert set(cli.VERBS) == modules - others
 
 
@@ -152,3 +152,40 @@ def test_a_free_name_beside_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "run" / "notes.txt").write_text("mine")
     (tmp_path / "run-2").write_text("a file")
     assert free_place(f"{tmp_path}/run") == f"{tmp_path}/run-3"
+
+
+WORKLOADS = "mlm, from-scratch, benchmark, kernels, spmd, ranks"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("run --outt X boom.py", "there is no option --outt; did you mean --out?"),
+        ("run --outt=X boom.py", "there is no option --outt; did you mean --out?"),
+        ("run -u x.py", "there is no option -u; for an option of Python's: xla-insight run python OPTION SCRIPT"),
+        ("run", "SCRIPT … is missing; see: xla-insight run --help"),
+        ("report --jsonn x", "there is no option --jsonn; did you mean --json?"),
+        ("report a b", "too many arguments: b; see: xla-insight report --help"),
+        ("app --port abc", "--port takes a whole number, not 'abc'"),
+        ("app --port 70000", "--port must be at most 65535, not 70000"),
+        ("train mlm --steps 0", "--steps must be at least 1, not 0"),
+        ("train mlm --learning-rate x", "--learning-rate takes a number, not 'x'"),
+        ("train mlm --precision fp17", "--precision takes one of fp32, bf16, not 'fp17'"),
+        ("train nosuch", f"there is no workload 'nosuch'; there are: {WORKLOADS}"),
+        ("train", f"name a workload; there are: {WORKLOADS}"),
+        ("cache", "name a command; there are: status, list, explain, prune, memory"),
+        ("cache prune x --older-than", "--older-than needs a value"),
+        ("reprot x", "there is no command 'reprot'; did you mean report or export?"),
+        ("check x --max-recompiles abc", "--max-recompiles takes a whole number, not 'abc'"),
+    ],
+)
+def test_bad_usage_is_said_in_our_words(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words.split()) == 2
+    assert capsys.readouterr().err == f"xla-insight: {sentence}\n"
+
+
+def test_help_pages_name_values_and_no_types(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ([], ["check"], ["run"], ["demo"], ["cache", "prune"], ["train", "mlm"]):
+        assert cli.main([*words, "--help"]) == 0
+        page = capsys.readouterr().out
+        assert not any(word in page for word in ("<bool>", "<str>", "<int", "<float", "<list", "<path"))

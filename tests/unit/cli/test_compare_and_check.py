@@ -27,7 +27,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_compare_in_text_and_json(runs: Path, capsys: Output) -> None:
     assert cli.main(["compare", str(runs / "a"), str(runs / "b")]) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[0] == "b against a" and "longer than before" in text
+    assert text.splitlines()[0] == "b against a" and "as long as before" in text
     assert "\x1b" not in text and "Environment" in text
     assert cli.main(["compare", str(runs / "a"), str(runs / "b"), "--json"]) == 0
     plain = json.loads(capsys.readouterr().out)
@@ -61,10 +61,20 @@ def test_check_says_one_line_a_broken_limit(runs: Path, capsys: Output) -> None:
 
 def test_check_passes_and_needs_a_limit(runs: Path, capsys: Output, tmp_path: Path) -> None:
     assert cli.main(["check", str(runs / "a"), "--max-recompiles", "0"]) == 0
-    assert capsys.readouterr().out.startswith("1 limit held: ")
+    heading, columns, row = capsys.readouterr().out.splitlines()
+    assert heading == "1 limit held" and columns.split() == ["limit", "measured", "allowed"]
+    assert re.split(r"\s{2,}", row.strip()) == ["max_recompiles", "0 recompiles", "at most 0"]
     (tmp_path / "none.toml").write_text("[tool.xla_insight.check]\nafter_step = 3\n")
     assert cli.main(["check", str(runs / "a"), "--config", str(tmp_path / "none.toml")]) == 2
     assert "no limit given" in capsys.readouterr().err
+
+
+def test_a_cause_is_told_in_full_once(runs: Path, capsys: Output) -> None:
+    assert cli.main(["check", str(runs / "b"), "--max-recompiles", "0", "--max-graphs", "1"]) == 1
+    recompiles, graphs = capsys.readouterr().out.splitlines()
+    told = re.search(r"2 × unknown: (.{20})", recompiles)
+    assert told is not None
+    assert told[1] not in graphs and re.search(r"2 × unknown \[.*\], as above", graphs)
 
 
 def test_the_command_line_goes_before_pyproject(

@@ -12,6 +12,7 @@ import pytest
 from tests.synthetic import build_run
 from xla_insight import cli
 from xla_insight.cli import train, train_progress, train_summary
+from xla_insight.record.launch import Launched
 from xla_insight.runner import workload as contract
 from xla_insight.runner.benchmark import Benchmark
 from xla_insight.runner.kernels import Kernels
@@ -88,7 +89,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Trainings as they would have been launched; each writes a run by hand and a result."""
     found: list[dict[str, Any]] = []
 
-    def launch(workload: contract.Workload, run: str, level: str, exchange: Path) -> int:
+    def launch(workload: contract.Workload, run: str, level: str, exchange: Path) -> Launched:
         found.append({"workload": workload, "run": run, "level": level})
         build_run(Path(run), steps=30, pattern="A")
         Path(workload.save_to).mkdir(parents=True)
@@ -97,7 +98,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
             contract.write_exchange(exchange, contract.RESULT_FILE, {"steps": 30, "loss": 1.5, "steps_full": 300})
         for name, content in ENDINGS.get(epochs, {}).items():
             contract.write_exchange(exchange, name, content)
-        return int(epochs in ENDINGS)
+        return Launched(int(epochs in ENDINGS), ())
 
     monkeypatch.setattr(contract, "launch_recorded", launch)
     monkeypatch.setattr(contract.Workload, "missing", lambda _self: [])

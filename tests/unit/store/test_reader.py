@@ -388,3 +388,16 @@ def test_categories_hold_the_same_text(tmp_path: Path) -> None:
         nothing = run.sql(f"select * from ({query}) where step < 0", categories=True)
         assert list(nothing.columns) == list(plain.columns)
         assert nothing.empty
+
+
+def test_a_folder_of_runs_lists_them(tmp_path: Path) -> None:
+    for name, at in (("old", 1_000), ("new", 2_000)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.json").write_text("{}")
+        os.utime(tmp_path / name / "run.json", (at, at))
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(RunNotFoundError) as caught:
+        open_run(tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path} is no run but holds some, the newest first: {tmp_path}/new, {tmp_path}/old; name one"
+    )

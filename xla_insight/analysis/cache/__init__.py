@@ -14,6 +14,7 @@ from xla_insight.analysis.cache.files import CacheFolder, CacheNotFoundError, op
 from xla_insight.analysis.cache.layouts import Listing, is_whole, list_cache, without_collection
 from xla_insight.analysis.cache.occupancy import in_use
 from xla_insight.analysis.cache.usage import Usage, join, newest_version
+from xla_insight.facts import numbers
 from xla_insight.facts.cache import CacheStatus, JoinedEntry, Layout, State
 
 __all__ = ["Cache", "CacheNotFoundError", "cache_status", "inspect_cache"]
@@ -57,7 +58,18 @@ def inspect_cache(place: str, usage: Usage, *, contents: bool = False) -> Cache:
 def cache_status(cache: Cache) -> CacheStatus:
     """The numbers of one folder."""
     entries, listing = cache.entries, cache.listing
-    usable = [e.compile_s for e in entries if e.compile_s is not None and e.state not in (State.TORN, State.FAILED)]
+    loads = sum(entry.loads for entry in entries)
+    failures = 0 if loads else sum(cache.usage.failed_on(device) for device in cache.usage.failures)
+    notes = cache.notes
+    if failures:
+        devices = ", ".join(sorted(device for device, count in cache.usage.failures.items() if count))
+        found = numbers.plural(failures, "entry", "entries")
+        notes = (*notes, f"on {devices} no entry was ever loaded, {found} failed to (XLA:CPU never can): nothing saved")
+    usable = (
+        []
+        if failures
+        else [e.compile_s for e in entries if e.compile_s is not None and e.state not in (State.TORN, State.FAILED)]
+    )
     states = Counter(str(entry.state) for entry in entries)
     times = [entry.modified_unix_s for entry in listing.entries]
     return CacheStatus(
@@ -69,11 +81,11 @@ def cache_status(cache: Cache) -> CacheStatus:
         states=dict(states.most_common()),
         saves_s=sum(usable) if usable else None,
         known_costs=len(usable),
-        loads=sum(entry.loads for entry in entries),
+        loads=loads,
         oldest_unix_s=min(times, default=None),
         newest_unix_s=max(times, default=None),
         in_use=cache.in_use,
-        notes=cache.notes,
+        notes=notes,
     )
 
 
@@ -91,4 +103,4 @@ def _find_torn(folder: CacheFolder, listing: Listing) -> None:
 
 def recently_used_last(entries: Sequence[JoinedEntry]) -> list[JoinedEntry]:
     """In order of their last use, oldest first."""
-    return sorted(entries, key=lambda joined: (joined.entry.last_use_unix_s, joined.entry.name))
+    return sorted(entries, key=lambda joined: (joined.last_use_unix_s, joined.entry.name))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from xla_insight.analysis.cache import Cache
-from xla_insight.analysis.cache.usage import hash_number
+from xla_insight.analysis.cache.usage import device_of, hash_number, started
 from xla_insight.analysis.cache.use import used_folder
 from xla_insight.analysis.compare.graph_pairs import graph_changes
 from xla_insight.analysis.environment import Setting, key_differences
@@ -50,6 +50,10 @@ class _Case:
     uses_cache: bool
     pairs: dict[str, Earlier]
     """Graph of this run -> what an earlier run had in its place."""
+    name: str = ""
+    started_unix_s: float = 0.0
+    misses: int = 0
+    """Graphs that the run looked for in its cache and did not find."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,13 @@ def explain_misses(cache: Cache, run: Run, earlier: Sequence[Run] = ()) -> Cache
     notes = [*cache.notes, *_foreign_notes(cache)]
     if _folder(tables)[1]:
         notes.append("The run opened its cache read only: what it compiled was not kept.")
-    loadable = not case.failures
+    failures = case.failures or _failed_elsewhere(cache, tables)
+    loadable = not failures
     if not loadable:
+        failed = numbers.plural(failures, "entry", "entries")
+        whose = "" if case.failures else " in other runs"
         notes.append(
-            "This backend could not load what it wrote"
-            f" ({numbers.plural(case.failures, 'entry', 'entries')} failed): a warm start saves nothing here."
+            f"This backend could not load what it wrote ({failed} failed{whose}): a warm start saves nothing here."
         )
     return CacheExplanation(
         run=run.path,
@@ -107,10 +113,8 @@ def _summary(needed: _Costs, compiled: int, here: set[str], rest: Sequence[float
     known = [seconds for graph, seconds in needed if graph in here and seconds is not None]
     least = "at least " if len(known) < len(here) else ""
     cost = numbers.duration(sum(seconds or 0.0 for seconds in rest))
-    return (
-        f"{have}: a warm start saves {least}{numbers.duration(sum(known))} and compiles"
-        f" {numbers.count(len(rest))} ({cost})."
-    )
+    compiles = f"{numbers.count(len(rest))} ({cost})" if rest else "nothing"
+    return f"{have}: a warm start saves {least}{numbers.duration(sum(known))} and compiles {compiles}."
 
 
 def _loaded(cache: Cache, run: Run, compiled: set[str | None]) -> _Costs:
@@ -156,7 +160,16 @@ def _case(cache: Cache, run: Run, tables: RunTables, earlier: Sequence[Run]) -> 
         other_folder=_other_folder(cache, tables),
         uses_cache=any(used.values()),
         pairs=_pairs(run, tables, earlier),
+        name=os.path.basename(run.path.rstrip("/")),
+        started_unix_s=started(run),
+        misses=used["persistent_misses"],
     )
+
+
+def _failed_elsewhere(cache: Cache, tables: RunTables) -> int:
+    """Entries that other runs on this kind of device failed to load, when none ever loaded one."""
+    main = tables.main_process()
+    return 0 if main is None else cache.usage.failed_on(device_of(main.facts))
 
 
 def _pairs(run: Run, tables: RunTables, earlier: Sequence[Run]) -> dict[str, Earlier]:
@@ -188,8 +201,13 @@ def _other_folder(cache: Cache, tables: RunTables) -> str | None:
     found, _ = _folder(tables)
     if found is None:
         return None
-    same = cache.folder.local is not None and os.path.realpath(found) == cache.folder.local
-    return None if same or found.rstrip("/") == cache.folder.path.rstrip("/") else found
+    return None if _is_this(cache, found) else found
+
+
+def _is_this(cache: Cache, folder: str) -> bool:
+    """Whether a folder that a run used is this cache."""
+    same = cache.folder.local is not None and os.path.realpath(folder) == cache.folder.local
+    return same or folder.rstrip("/") == cache.folder.path.rstrip("/")
 
 
 def _compiled(run: Run) -> _Costs:
@@ -217,7 +235,10 @@ def _reason(case: _Case, graph: str | None, present: bool) -> tuple[MissReason, 
         return MissReason.OTHER_FOLDER, f"The run used another folder: {case.other_folder}."
     if graph is None:
         return MissReason.NEVER_BUILT, "The graph's hash was not recorded, so it cannot be looked up."
-    if present and case.failures:
+    earlier = _earlier_builders(case, graph)
+    keepers = [name for name in earlier if _kept_here(case.cache, name)]
+    # Where no recorded run can have put it before, it was there only if the run found something for each graph.
+    if present and case.failures and (keepers or not case.misses):
         return MissReason.UNREADABLE, "An entry is there, and this backend failed to load it (XLA:CPU never can)."
     before = case.pairs.get(graph)
     if before is not None and before.pair.change == "renamed":
@@ -228,19 +249,41 @@ def _reason(case: _Case, graph: str | None, present: bool) -> tuple[MissReason, 
         )
     if before is not None:
         return MissReason.OTHER_GRAPH, f"Run {before.run} built another version of it. {before.pair.summary}"
-    return _reason_by_use(case, graph, present)
+    return _reason_by_use(case, earlier, keepers, present)
 
 
-def _reason_by_use(case: _Case, graph: str, present: bool) -> tuple[MissReason, str]:
+def _earlier_builders(case: _Case, graph: str) -> list[str]:
+    """Recorded runs before this one that had the very graph, in order of their start."""
+    usage = case.cache.usage
+    use = usage.graphs.get(hash_number(graph) or 0)
+    runs = [] if use is None else use.runs
+    if case.name in runs:
+        return runs[: runs.index(case.name)]
+    return [name for name in runs if usage.started.get(name, 0.0) < case.started_unix_s]
+
+
+def _kept_here(cache: Cache, run: str) -> bool:
+    """Whether a run can have left an entry in this cache, as far as is known."""
+    folder = cache.usage.folders.get(run)
+    return run not in cache.usage.read_only and (folder is None or _is_this(cache, folder))
+
+
+def _reason_by_use(
+    case: _Case, earlier: Sequence[str], keepers: Sequence[str], present: bool
+) -> tuple[MissReason, str]:
     """Whether other runs had the very graph."""
-    use = case.cache.usage.graphs.get(hash_number(graph) or 0)
-    if use is not None and len(use.runs) > 1 and not present:
-        first = use.runs[0]
-        if first in case.cache.usage.read_only:
-            return MissReason.READ_ONLY, f"Run {first} built this graph with its cache read only, so it was not kept."
-        return MissReason.GONE, f"Run {first} has this graph, too, but it is not in this cache: deleted, or never kept."
     written = " It is there now, for the next run." if present else ""
-    return MissReason.NEVER_BUILT, f"No earlier run is known to have built it.{written}"
+    if not earlier:
+        return MissReason.NEVER_BUILT, f"No earlier run is known to have built it.{written}"
+    usage, last = case.cache.usage, earlier[-1]
+    if keepers:
+        where = "it was not there when this run looked" if present else "it is not in this cache"
+        return MissReason.GONE, f"Run {keepers[-1]} has this graph, too, but {where}: deleted, or never kept.{written}"
+    if last in usage.read_only:
+        sentence = f"Run {last} built this graph with its cache read only, so it was not kept."
+        return MissReason.READ_ONLY, sentence + written
+    sentence = f"Run {last} built this graph and kept it in another folder: {usage.folders[last]}."
+    return MissReason.OTHER_FOLDER, sentence + written
 
 
 def _parts(environment: Sequence[EnvironmentDifference]) -> str:

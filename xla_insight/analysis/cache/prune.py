@@ -68,8 +68,8 @@ def _reasons(entries: Sequence[JoinedEntry], wanted: Wanted) -> dict[str, str]:
         entry, state = joined.entry, joined.state
         if state in wanted.states:
             reasons[entry.name] = _WORDS.get(state, str(state))
-        elif oldest is not None and entry.modified_unix_s < oldest and entry.last_use_unix_s < oldest:
-            reasons[entry.name] = f"not used for {numbers.age(now - entry.last_use_unix_s)}"
+        elif oldest is not None and entry.modified_unix_s < oldest and joined.last_use_unix_s < oldest:
+            reasons[entry.name] = f"not used for {numbers.age(now - joined.last_use_unix_s)}"
     return reasons
 
 

@@ -6,6 +6,7 @@ Owns the join of cache entries with runs by graph hash. Leaves listing to ``layo
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -45,6 +46,8 @@ class GraphUse:
     """The longest of its compiles: what a load saves at most."""
     executions: int = 0
     loads: int = 0
+    loaded_unix_s: float | None = None
+    """When the last run started that took it from a cache."""
     versions: set[str] = field(default_factory=set)
 
 
@@ -58,6 +61,18 @@ class Usage:
     skipped: list[str] = field(default_factory=list)
     read_only: set[str] = field(default_factory=set)
     """Runs that were not allowed to keep what they built."""
+    started: dict[str, float] = field(default_factory=dict)
+    """Run -> when it started."""
+    folders: dict[str, str] = field(default_factory=dict)
+    """Run -> the folder of its persistent cache, where that is known."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """Kind of device -> entries that could not be loaded there."""
+    loading: set[str] = field(default_factory=set)
+    """Kinds of devices on which entries were loaded."""
+
+    def failed_on(self, device: str | None) -> int:
+        """How many entries runs on a kind of device failed to load, when none ever loaded one; else 0."""
+        return 0 if device is None or device in self.loading else self.failures[device]
 
     def add(self, run: Run) -> None:
         """Add what one open run says. Runs come in order of their start."""
@@ -67,12 +82,26 @@ class Usage:
         self.newest_version = version or self.newest_version
         command = " ".join(str(part) for part in run.info.get("command", ()))
         name = os.path.basename(run.path.rstrip("/"))
-        if used_folder(process.facts for process in run.processes)[1]:
+        self.started[name] = started(run)
+        folder, read_only = used_folder(process.facts for process in run.processes)
+        if folder is not None:
+            self.folders[name] = folder
+        if read_only:
             self.read_only.add(name)
+        self._count(run, device_of(facts))
         for row in run.sql(_PER_GRAPH).itertuples(index=False):
             number = hash_number(row.graph)
             if number is not None:
                 self._merge(self.graphs.setdefault(number, GraphUse()), row, name, command, version)
+
+    def _count(self, run: Run, device: str | None) -> None:
+        """Whether entries can be loaded on this kind of device."""
+        found = run.sql("select name, sum(delta) as total from counters where name like 'persistent_%' group by name")
+        totals = {str(row.name): float(row.total) for row in found.itertuples(index=False)}
+        if device is not None:
+            self.failures[device] += round(totals.get("persistent_failures", 0))
+            if totals.get("persistent_hits"):
+                self.loading.add(device)
 
     def _merge(self, use: GraphUse, row: Any, name: str, command: str, version: str | None) -> None:
         use.runs.append(name)
@@ -83,6 +112,8 @@ class Usage:
             use.compile_s = max(use.compile_s or 0.0, float(row.compile_ns) / 1e9 / int(row.compiles))
         use.executions += int(row.executions)
         use.loads += int(row.loads)
+        if row.loads:
+            use.loaded_unix_s = max(use.loaded_unix_s or 0.0, self.started[name])
         if version is not None:
             use.versions.add(version)
 
@@ -129,6 +160,12 @@ def started(run: Run) -> float:
     return value / 1e9 if isinstance(value, int) else 0.0
 
 
+def device_of(facts: Any) -> str | None:
+    """The kind of device of a process, as CPU or TPU."""
+    device = facts.get("device")
+    return device if isinstance(device, str) else None
+
+
 def _version(facts: Any) -> str | None:
     versions = facts.get("versions")
     version = versions.get("torch_xla") if isinstance(versions, dict) else None
@@ -138,7 +175,7 @@ def _version(facts: Any) -> str | None:
 def join(entries: Iterable[Entry], usage: Usage, newest: str | None = None) -> Iterable[JoinedEntry]:
     """Every entry with its state. ``newest``: the newest compiler version among Neuron entries ."""
     known, torch_xla = usage.graphs, Layout.TORCH_XLA
-    rest = ((), "", None, None, 0, 0)
+    rest = ((), "", None, None, 0, 0, None)
     unknown, new = State.ORPHAN if usage.runs else State.UNJOINED, tuple.__new__
     for entry in entries:
         own = entry.layout is torch_xla
@@ -149,7 +186,7 @@ def join(entries: Iterable[Entry], usage: Usage, newest: str | None = None) -> I
         else:
             yield JoinedEntry(
                 entry, _state(entry, use, usage, newest), tuple(use.runs), use.command, use.first_step,
-                use.compile_s, use.executions, use.loads,
+                use.compile_s, use.executions, use.loads, use.loaded_unix_s,
             )  # fmt: skip
 
 

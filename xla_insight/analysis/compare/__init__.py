@@ -15,7 +15,7 @@ import pandas as pd
 from xla_insight.analysis import analyze
 from xla_insight.analysis.compare.causes import cause_changes
 from xla_insight.analysis.compare.graph_pairs import graph_changes
-from xla_insight.analysis.compare.judgement import judge
+from xla_insight.analysis.compare.judgement import Changes, judge, the_same_run
 from xla_insight.analysis.compare.step_time import SteadySteps, compare_step_time, steady_steps
 from xla_insight.analysis.environment import Setting, environment_differences
 from xla_insight.analysis.step_table import build_step_table
@@ -34,6 +34,7 @@ class Side:
     """One run, read once."""
 
     run: Run
+    tables: RunTables
     report: Report
     process: Process | None
     steps: SteadySteps
@@ -54,7 +55,7 @@ def load_side(run: Run) -> Side:
     """Read what a comparison needs of an open run."""
     tables = load_tables(run)
     main = tables.main_process()
-    return Side(run, analyze(run, tables), main, steady_steps(_own_steps(tables, main)))
+    return Side(run, tables, analyze(run, tables), main, steady_steps(_own_steps(tables, main)))
 
 
 def compare_runs(before: Run, now: Run) -> Comparison:
@@ -65,15 +66,17 @@ def compare_runs(before: Run, now: Run) -> Comparison:
 def compare_sides(before: Side, now: Side) -> Comparison:
     """As `compare_runs`, for runs already read."""
     step_time = compare_step_time(before.steps, now.steps)
-    changes = graph_changes(before.run, now.run)
+    changes = graph_changes(before.run, now.run, now.tables)
+    causes = cause_changes(before.report, now.report)
+    verdict = judge(step_time, before.steps, now.steps, Changes(changes, causes))
     return Comparison(
         before=before.compared,
         now=now.compared,
-        verdict=judge(step_time, before.steps, now.steps, changes),
+        verdict=the_same_run(before.compared, now.compared) or verdict,
         step_time=step_time,
         states=_states(before, now),
         graphs=changes,
-        causes=cause_changes(before.report, now.report),
+        causes=causes,
         environment=environment_differences(before.setting, now.setting),
         figures=_figures(before, now),
         notes=_notes(before, now),
@@ -99,7 +102,8 @@ def trend(runs: Sequence[Run]) -> Trend:
 
 
 def _judged(before: Side, now: Side) -> Judgement:
-    return judge(compare_step_time(before.steps, now.steps), before.steps, now.steps, None)
+    same = the_same_run(before.compared, now.compared)
+    return same or judge(compare_step_time(before.steps, now.steps), before.steps, now.steps)
 
 
 def _own_steps(tables: RunTables, main: Process | None) -> pd.DataFrame:
@@ -125,26 +129,30 @@ def _state_ms(side: Side, state: HostState) -> float:
 
 
 def _idle_ms(side: Side, state: HostState) -> float | None:
-    """Device idle per step of the whole run during one host state; None when the device was not observed."""
-    idle = side.report.time.device_idle_by_host_state
-    steps = side.report.steps.count
-    return 1e3 * idle.get(state, 0.0) / steps if idle and steps else None
+    """Device idle of a step during one host state; None when the device was not observed."""
+    known = side.steps.table[f"idle_{state}_ns"].dropna()
+    return float(known.mean()) / 1e6 if len(known) else None
 
 
 def _figures(before: Side, now: Side) -> tuple[Figure, ...]:
-    rows: tuple[tuple[str, str, float | None, float | None], ...] = (
-        ("steps", "count", before.report.steps.count, now.report.steps.count),
-        ("step, mean after warm-up", "ms", before.steps.mean_ms, now.steps.mean_ms),
-        ("step, median", "ms", before.report.steps.median_ms, now.report.steps.median_ms),
-        ("distinct graphs", "count", before.report.graphs.distinct, now.report.graphs.distinct),
-        ("compiles", "count", before.report.graphs.compiles, now.report.graphs.compiles),
-        ("compiles after warm-up", "count", before.steps.compiles, now.steps.compiles),
-        ("compile time", "s", before.report.graphs.compile_s, now.report.graphs.compile_s),
+    one, two, old, new = before.report, now.report, before.steps, now.steps
+    steady: tuple[tuple[str, str, float | None, float | None], ...] = (
+        ("steps after warm-up", "count", len(old), len(new)),
+        ("step, mean after warm-up", "ms", old.mean_ms, new.mean_ms),
+        ("step, median after warm-up", "ms", old.median_ms, new.median_ms),
+        ("compiles after warm-up", "count", old.compiles, new.compiles),
         ("value reads per step", "number", _reads(before), _reads(now)),
-        ("device busy", "percent", _busy_pct(before.report), _busy_pct(now.report)),
-        ("overlap", "percent", before.report.time.overlap_pct, now.report.time.overlap_pct),
     )
-    return tuple(Figure(*row) for row in rows)
+    whole: tuple[tuple[str, str, float | None, float | None], ...] = (
+        ("steps", "count", one.steps.count, two.steps.count),
+        ("step, median", "ms", one.steps.median_ms, two.steps.median_ms),
+        ("distinct graphs", "count", one.graphs.distinct, two.graphs.distinct),
+        ("compiles", "count", one.graphs.compiles, two.graphs.compiles),
+        ("compile time", "s", one.graphs.compile_s, two.graphs.compile_s),
+        ("device busy", "percent", _busy_pct(one), _busy_pct(two)),
+        ("overlap", "percent", one.time.overlap_pct, two.time.overlap_pct),
+    )
+    return (*(Figure(*row, "steady") for row in steady), *(Figure(*row, "run") for row in whole))
 
 
 def _reads(side: Side) -> float | None:
@@ -167,6 +175,4 @@ def _notes(before: Side, now: Side) -> tuple[str, ...]:
             notes.append(f"The {which} run ends without an end mark.")
         if data.dropped or data.skipped_parts:
             notes.append(f"Part of the {which} run is missing; its counts may be too low.")
-    if before.compared.path == now.compared.path:
-        notes.append("Both are the same run.")
     return tuple(notes)

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from xla_insight.analysis.compare.batch_changes import BatchChanges
 from xla_insight.analysis.compare.graph_loading import KnownGraph, known_graphs
+from xla_insight.analysis.tables import RunTables, load_tables
 from xla_insight.facts import numbers
 from xla_insight.facts.comparison import GraphChanges, GraphPair
 from xla_insight.facts.report import Site
@@ -30,15 +33,16 @@ _ORDER = ("changed", "added", "gone", "renamed")
 Known = dict[str, KnownGraph]
 
 
-def graph_changes(before: Run, now: Run) -> GraphChanges:
-    """What became of every graph of both runs, most telling first."""
+def graph_changes(before: Run, now: Run, tables: RunTables | None = None) -> GraphChanges:
+    """What became of every graph of both runs, most telling first; ``tables``: those of ``now``, when loaded."""
+    batches = BatchChanges(lambda: load_tables(now) if tables is None else tables)
     shared = set(before.table("graphs")["graph"]) & set(now.table("graphs")["graph"])
     old, new = known_graphs(before, shared), known_graphs(now, shared)
     pairs: list[GraphPair] = []
     for one, other in _equal_structures(old, new):
         pairs.append(_renamed(one, other))
     for one, other in _near_structures(old, new):
-        pairs.append(_changed(one, other, now))
+        pairs.append(_changed(one, other, (before, now), batches))
     for one, other in _equal_places(old, new):
         pairs.append(_moved(one, other))
     pairs += [_alone("added", None, graph) for graph in new.values()]
@@ -120,10 +124,15 @@ def _alone(change: str, before: KnownGraph | None, now: KnownGraph | None) -> Gr
     return _pair(change, before, now, "", summary)
 
 
-def _changed(before: KnownGraph, now: KnownGraph, run: Run) -> GraphPair:
+def _changed(before: KnownGraph, now: KnownGraph, runs: tuple[Run, Run], batches: BatchChanges) -> GraphPair:
     assert before.prepared is not None and now.prepared is not None
     found = compare(before.prepared, now.prepared)
-    line = _line_of(found.root, run)
+    batch = batches.explain(now.graph, before.prepared, now.prepared, found)
+    if batch is not None:
+        cause, sentence, place = batch
+        return replace(_pair("changed", before, now, "structure", sentence, place), cause=cause)
+    gone = found.root is not None and found.root.after is None
+    line = _line_of(found.root, runs[0] if gone else runs[1])
     return _pair("changed", before, now, "structure", _sentence(found, line), line)
 
 
@@ -141,7 +150,7 @@ def _sentence(found: GraphDiff, line: Site | None) -> str:
     if root is None:
         return "The graphs differ only in buffers that they donate, in sharding or in the order of their inputs."
     at = f"At {numbers.place(line.file, line.line)}: " if line is not None else ""
-    operation = f"{root.op_type.replace('aten__', 'aten::')} " if root.op_type else ""
+    operation = f"{root.op_type.replace('__', '::', 1)} " if root.op_type else ""
     before, now = root.before_text, root.after_text
     if root.kind in (DifferenceKind.INSERTED, DifferenceKind.PARAMETER_ADDED):
         what = f"{operation}{now or root.kind.value.replace('_', ' ')} is new"
@@ -151,7 +160,7 @@ def _sentence(found: GraphDiff, line: Site | None) -> str:
         kind = f"{root.kind.value.replace('_', ' ')}, " if root.kind is not DifferenceKind.LITERAL else ""
         what = f"{operation}{kind}now {now or 'n/a'}, before {before or 'n/a'}"
     more = len(found.roots) - 1
-    beside = f" ({numbers.plural(more, 'more difference')} of its own)" if more else ""
+    beside = f"; {numbers.plural(more, 'more difference')} beside it" if more else ""
     text = f"{at}{what}{beside}."
     return text[0].upper() + text[1:] if not at else text
 

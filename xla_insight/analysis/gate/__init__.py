@@ -31,7 +31,7 @@ def check_run(run: Run, budget: Budget) -> GateResult:
 def _nothing_ran(evidence: Evidence) -> CheckedLimit:
     """An empty run keeps every budget; that is a mistake of the set-up, not good news."""
     sentence = "no graph was compiled or executed while this was recorded, so there is nothing to check"
-    return CheckedLimit("recorded", 1, 0, held=False, sentence=sentence)
+    return CheckedLimit("recorded", 1, 0, held=False, sentence=sentence, measured="no graph", allowed="at least 1")
 
 
 def _notes(evidence: Evidence) -> list[str]:

@@ -6,12 +6,13 @@ to ``facts.budget.LIMITS`` and a function to `CHECKS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from xla_insight.analysis.findings.fallback import fallback_counts
 from xla_insight.analysis.gate.evidence import Evidence
 from xla_insight.facts import numbers
 from xla_insight.facts.budget import DEFAULT_SLOWDOWN_PCT, CheckedLimit
+from xla_insight.facts.comparison import Comparison
 from xla_insight.facts.report import Finding, Recompile, Site
 
 Check = Callable[[Evidence], list[CheckedLimit]]
@@ -23,14 +24,14 @@ def _recompiles(evidence: Evidence) -> list[CheckedLimit]:
     if limit is None:
         return []
     after = evidence.budget.after_step
+    when = "" if after is None else f" after step {numbers.count(after)}"
     if after is not None and evidence.no_steps and evidence.report.recompiles:
-        sentence = f"recompiles after step {after}: n/a, since no step was marked or found in this run"
-        return [CheckedLimit("max_recompiles", limit, None, held=False, sentence=sentence)]
+        why = f"recompiles{when}: n/a, since no step was marked or found in this run"
+        return [_not_known("max_recompiles", limit, why, _at_most(limit))]
     found = evidence.surprises()
     total = sum(count for _, count in found)
-    when = "" if after is None else f" after step {numbers.count(after)}"
-    reasons = tuple(_cause(entry, count) for entry, count in found[:_NAMED])
-    return [_at_most("max_recompiles", limit, total, f"{numbers.plural(total, 'recompile')}{when}", reasons)]
+    measured = f"{numbers.plural(total, 'recompile')}{when}"
+    return [_counted("max_recompiles", limit, total, measured, lambda: _causes(evidence, found))]
 
 
 def _graphs(evidence: Evidence) -> list[CheckedLimit]:
@@ -39,8 +40,9 @@ def _graphs(evidence: Evidence) -> list[CheckedLimit]:
         return []
     total = evidence.report.graphs.distinct
     entries = sorted(evidence.report.recompiles, key=lambda entry: (entry.expected, -entry.count))
-    reasons = tuple(_cause(entry, entry.count) for entry in entries[:_NAMED])
-    return [_at_most("max_graphs", limit, total, numbers.plural(total, "distinct graph"), reasons)]
+    found = [(entry, entry.count) for entry in entries]
+    measured = numbers.plural(total, "distinct graph")
+    return [_counted("max_graphs", limit, total, measured, lambda: _causes(evidence, found))]
 
 
 def _compile_time(evidence: Evidence) -> list[CheckedLimit]:
@@ -49,11 +51,13 @@ def _compile_time(evidence: Evidence) -> list[CheckedLimit]:
         return []
     seconds = evidence.report.graphs.compile_s
     entries = sorted(evidence.report.recompiles, key=lambda entry: -entry.compile_s)
-    reasons = tuple(_cause(entry, entry.count) for entry in entries[:_NAMED] if entry.compile_s)
-    text = f"compiling took {numbers.duration(seconds)}"
+    found = [(entry, entry.count) for entry in entries if entry.compile_s]
+    allowed = f"at most {numbers.duration(limit)}"
+    sentence = f"compiling took {numbers.duration(seconds)}; the budget is {allowed}"
     held = seconds <= limit
-    sentence = f"{text}; the budget is at most {numbers.duration(limit)}"
-    return [CheckedLimit("max_compile_s", limit, seconds, held, sentence, () if held else reasons)]
+    reasons = () if held else _causes(evidence, found)
+    measured = f"{numbers.duration(seconds)} compiling"
+    return [CheckedLimit("max_compile_s", limit, seconds, held, sentence, reasons, measured, allowed)]
 
 
 def _reads(evidence: Evidence) -> list[CheckedLimit]:
@@ -64,13 +68,12 @@ def _reads(evidence: Evidence) -> list[CheckedLimit]:
     if not steps:
         after = evidence.budget.after_step
         when = "" if after is None else f" after step {numbers.count(after)}"
-        sentence = f"value reads per step: n/a, since this run has no step{when}"
-        return [CheckedLimit("max_reads_per_step", limit, None, held=False, sentence=sentence)]
+        why = f"value reads per step: n/a, since this run has no step{when}"
+        return [_not_known("max_reads_per_step", limit, why, _at_most(limit))]
     mean = len(evidence.late_reads()) / steps
     found = [finding for finding in evidence.report.findings if finding.id == "host_sync"]
-    reasons = tuple(_finding(finding) for finding in found[:_NAMED])
-    text = f"{numbers.significant(mean)} value reads per step"
-    return [_at_most("max_reads_per_step", limit, mean, text, reasons)]
+    measured = f"{numbers.significant(mean)} value reads per step"
+    return [_counted("max_reads_per_step", limit, mean, measured, lambda: tuple(map(_finding, found[:_NAMED])))]
 
 
 def _fallbacks(evidence: Evidence) -> list[CheckedLimit]:
@@ -79,8 +82,8 @@ def _fallbacks(evidence: Evidence) -> list[CheckedLimit]:
         return []
     total = sum(fallback_counts(evidence.tables).values())
     found = [finding for finding in evidence.report.findings if finding.id == "fallback"]
-    text = f"{numbers.plural(total, 'operation')} ran on the CPU"
-    return [_at_most("max_fallbacks", limit, total, text, tuple(_finding(finding) for finding in found))]
+    measured = f"{numbers.plural(total, 'operation')} ran on the CPU"
+    return [_counted("max_fallbacks", limit, total, measured, lambda: tuple(map(_finding, found)))]
 
 
 def _overlap(evidence: Evidence) -> list[CheckedLimit]:
@@ -88,49 +91,91 @@ def _overlap(evidence: Evidence) -> list[CheckedLimit]:
     if limit is None:
         return []
     value = evidence.report.time.overlap_pct
-    wanted = f"the budget is at least {numbers.percent(limit)}"
+    allowed = f"at least {numbers.percent(limit)}"
     if value is None:
-        sentence = f"overlap of host and device was not measured in this run; {wanted}"
-        return [CheckedLimit("min_overlap_pct", limit, None, held=False, sentence=sentence)]
-    sentence = f"{numbers.percent(value, inferred=True)} of host work is hidden behind the device; {wanted}"
-    return [CheckedLimit("min_overlap_pct", limit, value, value >= limit, sentence)]
+        why = f"overlap of host and device was not measured in this run; the budget is {allowed}"
+        return [_not_known("min_overlap_pct", limit, why, allowed)]
+    measured = f"{numbers.percent(value, inferred=True)} of host work is hidden behind the device"
+    sentence = f"{measured}; the budget is {allowed}"
+    return [CheckedLimit("min_overlap_pct", limit, value, value >= limit, sentence, (), measured, allowed)]
 
 
 def _baseline(evidence: Evidence) -> list[CheckedLimit]:
     comparison = evidence.comparison
     if comparison is None:
         return []
-    allowed = evidence.budget.max_slowdown_pct
-    allowed = DEFAULT_SLOWDOWN_PCT if allowed is None else allowed
-    change = comparison.verdict.change_pct
-    slower = comparison.verdict.direction == "slower" and change is not None and change > allowed
-    sentence = f"{comparison.verdict.summary.rstrip('.')}; allowed are {numbers.percent(allowed)}"
-    step = CheckedLimit("max_slowdown_pct", allowed, change, not slower, sentence)
-    if comparison.verdict.direction == "unknown":
-        step = CheckedLimit("max_slowdown_pct", allowed, None, held=False, sentence=sentence)
+    return [_step_time(evidence, comparison), _new_causes(evidence, comparison)]
+
+
+def _step_time(evidence: Evidence, comparison: Comparison) -> CheckedLimit:
+    limit = evidence.budget.max_slowdown_pct
+    limit = DEFAULT_SLOWDOWN_PCT if limit is None else limit
+    verdict = comparison.verdict
+    change = verdict.change_pct
+    allowed = f"at most {numbers.percent(limit)} longer"
+    sentence = f"{verdict.summary.rstrip('.')}; the budget is a step that takes {allowed}"
+    if verdict.direction == "unknown":
+        return _not_known("max_slowdown_pct", limit, sentence, allowed)
+    slower = verdict.direction == "slower" and change is not None
+    longer = f"a step takes {numbers.percent(change)} longer"
+    measured = longer if slower else f"a step is {_NOT_SLOWER[verdict.direction]}"
+    held = not (slower and change is not None and change > limit)
+    return CheckedLimit("max_slowdown_pct", limit, change, held, sentence, (), measured, allowed)
+
+
+_NOT_SLOWER = {"faster": "faster", "same": "not slower, beyond noise"}
+
+
+def _new_causes(evidence: Evidence, comparison: Comparison) -> CheckedLimit:
     appeared = [cause for cause in comparison.causes if cause.change == "appeared" and cause.what == "recompile"]
     total = sum(cause.now_count for cause in appeared)
-    what = numbers.plural(total, "recompile")
-    text = f"{what} of {numbers.plural(len(appeared), 'cause')} that the baseline does not have"
-    reasons = tuple(f"{cause.name}: {cause.summary}{_at(cause.site)}" for cause in appeared[:_NAMED])
-    return [step, CheckedLimit("new_causes", 0, len(appeared), not appeared, text, reasons)]
+    what = numbers.plural(total, "recompile") if appeared else "no recompile"
+    of = numbers.plural(len(appeared), "cause") if appeared else "a cause"
+    measured = f"{what} of {of} that the baseline does not have"
+    reasons = tuple(
+        _told(evidence, f"{cause.name}", cause.summary, cause.site) for cause in appeared[:_NAMED]
+    )  # fmt: skip
+    return CheckedLimit("new_causes", 0, len(appeared), not appeared, measured, reasons, measured, "no such cause")
 
 
 CHECKS: tuple[Check, ...] = (_recompiles, _graphs, _compile_time, _reads, _fallbacks, _overlap, _baseline)
 
 
-def _at_most(name: str, limit: float, value: float, text: str, reasons: tuple[str, ...]) -> CheckedLimit:
+def _counted(
+    name: str, limit: float, value: float, measured: str, reasons: Callable[[], tuple[str, ...]]
+) -> CheckedLimit:
     held = value <= limit
-    sentence = f"{text}; the budget is at most {numbers.significant(limit)}"
-    return CheckedLimit(name, limit, value, held, sentence, () if held else reasons)
+    allowed = _at_most(limit)
+    sentence = f"{measured}; the budget is {allowed}"
+    return CheckedLimit(name, limit, value, held, sentence, () if held else reasons(), measured, allowed)
 
 
-def _cause(entry: Recompile, count: int) -> str:
-    return f"{numbers.count(count)} × {entry.cause}: {entry.summary}{_at(entry.user_site or entry.site)}"
+def _not_known(name: str, limit: float, sentence: str, allowed: str) -> CheckedLimit:
+    return CheckedLimit(name, limit, None, False, sentence, (), numbers.NOT_MEASURED, allowed)
+
+
+def _at_most(limit: float) -> str:
+    return f"at most {numbers.significant(limit)}"
+
+
+def _causes(evidence: Evidence, found: Sequence[tuple[Recompile, int]]) -> tuple[str, ...]:
+    return tuple(
+        _told(evidence, f"{numbers.count(count)} × {entry.cause}", entry.summary, entry.user_site or entry.site)
+        for entry, count in found[:_NAMED]
+    )
 
 
 def _finding(finding: Finding) -> str:
     return f"{finding.id}: {finding.summary}{_at(finding.user_site or finding.site)}"
+
+
+def _told(evidence: Evidence, what: str, summary: str, site: Site | None) -> str:
+    """A cause in full, and shorter where an earlier limit told it already."""
+    key = (what.rpartition(" ")[2], summary)
+    if key in evidence.told:
+        return f"{what}{_at(site)}, as above"
+    evidence.told.add(key)
+    return f"{what}: {summary}{_at(site)}"
 
 
 def _at(site: Site | None) -> str:

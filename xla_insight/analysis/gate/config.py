@@ -29,9 +29,9 @@ def configured_budget(path: Path | None = None, folder: Path | None = None) -> B
         raise UsageError(f"cannot read {found} ({error.strerror})") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{found} is not valid TOML: {error}") from error
-    section: object = content
-    for name in TABLE.split("."):
-        section = section.get(name) if isinstance(section, dict) else None
+    section = _table(content, TABLE)
+    if section is None and _table(content, TABLE.replace("_", "-")) is not None:
+        raise UsageError(f"{found}: [{TABLE.replace('_', '-')}] is not looked at; the table is called [{TABLE}]")
     if section is None:
         if path is not None:
             raise UsageError(f"{found} has no table [{TABLE}]")
@@ -46,3 +46,10 @@ def configured_budget(path: Path | None = None, folder: Path | None = None) -> B
 
 def _nearest(folder: Path) -> Path | None:
     return next((file for place in (folder, *folder.parents) if (file := place / FILE).is_file()), None)
+
+
+def _table(content: object, name: str) -> object:
+    """What stands at a dotted name; None when there is nothing."""
+    for part in name.split("."):
+        content = content.get(part) if isinstance(content, dict) else None
+    return content

@@ -5,7 +5,7 @@ Owns which compiles and reads come after the warm-up that a budget grants.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,8 @@ class Evidence:
     report: Report
     tables: RunTables
     comparison: Comparison | None = None
+    told: set[tuple[str, str]] = field(default_factory=set)
+    """(cause, sentence) of the causes that a broken limit has told in full."""
 
     @property
     def is_empty(self) -> bool:
