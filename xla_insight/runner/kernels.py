@@ -24,10 +24,12 @@ class Kernels(Workload):
     hlo: tuple[str, ...] = option((), "Train nothing; list those of this file of HLO, text or proto. Several times.")
 
     name: ClassVar[str] = "kernels"
+    saves: ClassVar[bool] = False
     module: ClassVar[str] = "xla_insight.runner.kernels_train"
 
     def check(self) -> None:
         """Raise UsageError for files that are not there."""
+        super().check()
         for file in self.hlo:
             if not Path(file).is_file():
                 raise UsageError(f"no file {file}")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -57,12 +58,18 @@ class Workload:
     save_to: str = option("", "Folder for checkpoints and the model (default: beside the run, RUN-files).")
 
     name: ClassVar[str]
+    saves: ClassVar[bool] = True
+    """Whether there is anything to save; else ``save_to`` is no option."""
     module: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ("torch_xla",)
     """Modules the training imports; looked for, never imported, before it starts."""
 
     def check(self) -> None:
         """Raise an InsightError for what is wrong and can be seen without the framework: options, missing files."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"--{item.name.replace('_', '-')} {value} is no number to work with")
 
     def plan(self) -> Plan:
         """What a run would do, as far as that is known without the framework."""
