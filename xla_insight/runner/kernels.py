@@ -51,4 +51,5 @@ class Kernels(Workload):
             ("elsewhere", "top-k (TopK) and the eigenvalues of a covariance (Eigh), which XLA:CPU has built in"),
         )
         size = f"{self.tokens} tokens, width {self.width}"
-        return Plan("Custom calls of a small training", (("steps", str(self.steps)), ("size", size), *calls))
+        rows = (("steps", str(self.steps)), ("size", size), *calls, ("graphs expected", "1, the same in every step"))
+        return Plan("Custom calls of a small training", rows)

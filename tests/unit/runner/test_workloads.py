@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import json
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -180,6 +183,35 @@ def test_a_users_error_is_one_line_of_the_child(
     assert run_child(monkeypatch, tmp_path, interrupt) == 130
     assert run_child(monkeypatch, tmp_path, stop) == 130
     assert read_exchange(tmp_path, RESULT_FILE) == {"steps": 1, "interrupted": True}
+
+
+def test_a_full_disk_is_one_line_whatever_the_library_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_options: MaskedLanguageModel, _live: child.Live) -> dict[str, Any]:
+        raise RuntimeError("unexpected pos 64 vs 0")
+
+    def run() -> int:
+        monkeypatch.setattr("sys.argv", ["train", json.dumps({"save_to": str(tmp_path)})])
+        monkeypatch.setattr("signal.signal", lambda *_: None)
+        return child.run(MaskedLanguageModel, fail)
+
+    with pytest.raises(RuntimeError):  # there is room, so it is another matter
+        run()
+    monkeypatch.setattr("shutil.disk_usage", lambda _folder: SimpleNamespace(free=0))
+    assert run() == 1
+    assert capsys.readouterr().err == f"xla-insight: there is no space left to save to {tmp_path}\n"
+
+
+def test_errors_of_a_full_disk(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    assert child.is_full_disk(OSError(errno.ENOSPC, "full"), where)
+    assert child.is_full_disk(ValueError("I/O error: No space left on device (os error 28)"), where)
+    wrapped = ValueError("cannot save")
+    wrapped.__cause__ = OSError(errno.EDQUOT, "quota")
+    assert child.is_full_disk(wrapped, "/no/such/folder")
+    assert not child.is_full_disk(ValueError("other"), where)
+    assert not child.is_full_disk(ValueError("other"), "/no/such/folder")
 
 
 def test_ctrl_c_is_a_wish_once_and_then_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
