@@ -25,6 +25,7 @@ class Kernels(Workload):
 
     name: ClassVar[str] = "kernels"
     saves: ClassVar[bool] = False
+    windows: ClassVar[str | None] = "4-6"
     module: ClassVar[str] = "xla_insight.runner.kernels_train"
 
     def check(self) -> None:

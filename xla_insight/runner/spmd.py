@@ -45,6 +45,7 @@ class ManyDevices(Workload):
     resume: bool = option(False, "Go on from the last checkpoint in --save-to.")
 
     name: ClassVar[str] = "spmd"
+    windows: ClassVar[str | None] = "6-8"
     module: ClassVar[str] = "xla_insight.runner.spmd_train"
 
     def check(self) -> None:

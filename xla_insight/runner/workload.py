@@ -61,6 +61,8 @@ class Workload:
     saves: ClassVar[bool] = True
     """Whether there is anything to save; else ``save_to`` is no option."""
     module: ClassVar[str]
+    windows: ClassVar[str | None] = None
+    """The steps to take device windows in, when nobody chose some; None: as the recording finds them cheap."""
     needs: ClassVar[tuple[str, ...]] = ("torch_xla",)
     """Modules the training imports; looked for, never imported, before it starts."""
 
@@ -115,10 +117,14 @@ class Workload:
 
 def launch_recorded(workload: Workload, run: str, level: str, exchange: Path) -> int:
     """Train in a child process that is recorded to ``run``; returns its exit status. Raises UsageError."""
-    from xla_insight.record import launch  # loads numpy and pyarrow, which a page of help does without
+    from xla_insight.record import launch
+    from xla_insight.record.session import (
+        WINDOWS_VARIABLE,
+    )  # loads numpy and pyarrow, which a page of help does without
 
     variables = {**os.environ, **workload.variables(), EXCHANGE_VARIABLE: str(exchange)}
-    return launch.run_command(workload.command(), run, level, inherited=variables)
+    windows = None if WINDOWS_VARIABLE in os.environ else workload.windows
+    return launch.run_command(workload.command(), run, level, windows, variables)
 
 
 def read_exchange(exchange: Path, name: str) -> dict[str, Any]:
