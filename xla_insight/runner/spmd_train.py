@@ -10,6 +10,7 @@ import itertools
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -27,6 +28,8 @@ from xla_insight.runner import child, text
 from xla_insight.runner.spmd import ManyDevices
 from xla_insight.runner.spmd_model import BYTES, ByteModel
 
+_OF_LIBRARIES = ("Full backward hook", "TypedStorage is deprecated", "The function definition for", "Using a non-tuple")
+"""How warnings begin that torch and torch_xla give here about each other's code."""
 AUTOMATIC = ("TPU",)
 """Devices whose compiler chooses shardings itself."""
 
@@ -154,6 +157,8 @@ def begin_spmd(options: ManyDevices) -> None:
 
 def train(options: ManyDevices, live: child.Live) -> dict[str, Any]:
     """Train; returns the result."""
+    for warning in _OF_LIBRARIES:
+        warnings.filterwarnings("ignore", warning)
     begin_spmd(options)
     device = child.require_device()
     mesh = make_mesh(options)
@@ -166,7 +171,9 @@ def train(options: ManyDevices, live: child.Live) -> dict[str, Any]:
     checkpoints = Checkpoints(options.save_to, options.save_steps) if options.save_steps or options.resume else None
     first = checkpoints.restore(placed, optimizer) if checkpoints is not None and options.resume else 0
     if options.resume and first >= options.steps:
-        raise UsageError(f"the checkpoint in {options.save_to} is of step {first}: give more --steps to go on")
+        raise UsageError(
+            f"{options.save_to}/{first} is of step {first}, and this training ends at {options.steps}: give more --steps"
+        )
     loss = torch.zeros(())
     done = first
     data = itertools.islice(data, first, None)

@@ -165,6 +165,12 @@ def _inside_logging(place: Place) -> bool:
     return "_maybe_log_save_evaluate" in functions and "evaluate" not in functions
 
 
+def _inside_saving(place: Place) -> bool:
+    """Whether a Trainer of transformers was writing a checkpoint."""
+    functions = [function for file, _, function in place.stack if _TRAINER in file.replace("\\", "/")]
+    return "_save_checkpoint" in functions
+
+
 def _advice(place: Place, executing: int, rows: pd.DataFrame) -> str:
     if any("torch/distributions/" in file.replace("\\", "/") for file, _, _ in place.stack):
         return (
@@ -182,6 +188,8 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame) -> str:
             "The library looks at the attention mask in Python on every forward pass. Leave attention_mask out when"
             " nothing is padded, or pass a 4-D float mask: then it does not look."
         )
+    if _inside_saving(place):
+        return "Writing a checkpoint reads what it writes: save less often (save_steps in TrainingArguments)."
     if _inside_logging(place):
         return (
             "The Trainer reads the loss each time it logs: raise logging_steps in TrainingArguments, and read nothing"
