@@ -109,7 +109,9 @@ def require_device() -> Any:
     import torch_xla
 
     try:
-        return torch_xla.device()
+        device = torch_xla.device()
+        torch_xla.runtime.global_runtime_device_count()  # under SPMD a device is virtual, and asks for no real one
+        return device
     except (OSError, RuntimeError) as error:
         wanted = os.environ.get("PJRT_DEVICE", "any")
         reason = str(error).strip().split("\n")[0]

@@ -171,9 +171,8 @@ def train(options: ManyDevices, live: child.Live) -> dict[str, Any]:
     checkpoints = Checkpoints(options.save_to, options.save_steps) if options.save_steps or options.resume else None
     first = checkpoints.restore(placed, optimizer) if checkpoints is not None and options.resume else 0
     if options.resume and first >= options.steps:
-        raise UsageError(
-            f"{options.save_to}/{first} is of step {first}, and this training ends at {options.steps}: give more --steps"
-        )
+        where = f"{options.save_to}/{first}"
+        raise UsageError(f"{where} is of step {first}, and this training ends at {options.steps}: give more --steps")
     loss = torch.zeros(())
     done = first
     data = itertools.islice(data, first, None)
