@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.xspaces import Made, make_session
@@ -53,6 +53,7 @@ def lengths_of(runs: Runs) -> list[list[int]]:
     return [[end - begin - 20 for begin, end in own] for own in runs]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.integers(1, 400), min_size=3, max_size=3), min_size=1, max_size=5),
     st.integers(),
