@@ -7,13 +7,18 @@ from typing import NamedTuple
 
 
 class Made(NamedTuple):
-    """A span in ns since the session began; ``operation`` and ``program`` for what the device ran."""
+    """A span in ns since the session began; ``operation`` and ``program`` for what the device ran.
+
+    ``given`` and ``taken``: the number of a piece of work that the thread gives to another, or takes, at its start.
+    """
 
     name: str
     start_ns: int
     end_ns: int
     operation: str | None = None
     program: int = 0
+    given: int | None = None
+    taken: int | None = None
 
 
 def varint(number: int) -> bytes:
@@ -56,6 +61,13 @@ def make_session(
                 event += message(4, whole(1, stats["hlo_op"]) + whole(7, reference))
                 event += message(4, whole(1, stats["program_id"]) + whole(4, span.program))
             events += message(4, event)
+            for word, stat, work in (("Record", "_p", span.given), ("StartRegion", "_c", span.taken)):
+                if work is not None:
+                    identity = names.setdefault(f"ThreadpoolListener::{word}", len(names) + 1)
+                    mark = whole(1, identity) + whole(2, (span.start_ns - line_start_ns) * 1000)
+                    kind = message(4, whole(1, stats.setdefault(f"{stat}t", len(stats) + 1)) + whole(3, 15))
+                    work_stat = message(4, whole(1, stats.setdefault(stat, len(stats) + 1)) + whole(3, work))
+                    events += message(4, mark + kind + work_stat)
             events += message(4, whole(1, names.setdefault(f"end: {span.name}", len(names) + 1)) + whole(2, 0))
         lines.append(message(3, whole(1, number) + message(2, thread.encode()) + whole(3, line_start_ns) + events))
     host = message(2, b"/host:CPU") + b"".join(lines) + _map(4, names) + _map(5, stats)

@@ -17,7 +17,7 @@ from dash.exceptions import PreventUpdate
 
 from xla_insight.analysis.device_facts import steps_by_rank
 from xla_insight.analysis.rank_syncs import SyncStrip, sync_strip
-from xla_insight.facts.devices import DeviceFacts, RankFacts
+from xla_insight.facts.devices import DeviceFacts, MeasuredDevice, RankFacts
 from xla_insight.facts.report import Finding
 from xla_insight.report import numbers
 from xla_insight.report.figures import Canvas
@@ -33,7 +33,10 @@ from .page import Page
 
 _CONFIG = {"displayModeBar": False, "doubleClick": False, "showTips": False, "responsive": False}
 _LISTED_RANKS = 64
-_PER_DEVICE = "When each single device of a process was busy is not recorded: times are of all its devices together."
+_PER_DEVICE = (
+    "When each single device of a process was busy is known in device windows only, and no window of this run tells"
+    " them apart: times are of all its devices together. Choose steps for one: xla-insight run --window 10-12."
+)
 _RECORD_RANKS = "xla-insight run torchrun --nproc-per-node 4 train.py"
 _NO_SPMD = (
     "This run did not use several devices in one process (SPMD), and none of the programs that were kept exchanges"
@@ -155,11 +158,13 @@ def body(selected: Shown, canvas: Canvas, address: Address) -> list[Any]:
     wide = replace(canvas, left_px=max(canvas.left_px, 88))
     found: list[Any] = [_side_by_side(view, devices.ranks, wide)] if several else []
     found.append(_table_of_ranks(devices, address))
+    if devices.measured:
+        found.append(_table_of_devices(devices))
     if not several and not devices.spmd:
         found.append(_how_to_record_ranks())
     if not devices.spmd and not devices.collectives:
         found.append(parts.section("Exchange between devices", html.P(_NO_SPMD, className="quiet")))
-    notes = [*devices.notes, _PER_DEVICE] if devices.spmd else devices.notes
+    notes = [*devices.notes, _PER_DEVICE] if devices.spmd and not devices.measured else devices.notes
     return [*found, *(parts.notice(text) for text in notes)]
 
 
@@ -233,6 +238,31 @@ def _rank_cells(rank: RankFacts, address: Address) -> list[Any]:
         numbers.duration(idle_s, inferred=True),
         slowest or "—",
         "—" if rank.behind_s is None else numbers.duration(rank.behind_s),
+    ]
+
+
+def _table_of_devices(devices: DeviceFacts) -> html.Section:
+    columns = ("Device", "ran programs", "of it", "idle", "executions")
+    listed = devices.measured[:_LISTED_RANKS]
+    rows = [html.Tr([html.Td(cell) for cell in _device_cells(one, len(devices.ranks) > 1)]) for one in listed]
+    heading = html.Thead(html.Tr([html.Th(column, scope="col") for column in columns]))
+    table = html.Div(html.Table([heading, html.Tbody(rows)], className="plain"), className="scrolls")
+    said = (
+        f"{devices.measured_summary} Measured, from the first program of a window to the end of its last. A program"
+        " runs while it waits for other devices, too."
+    )
+    left = len(devices.measured) - len(listed)
+    more = [html.P(f"and {numbers.plural(left, 'more device')} in devices.csv", className="quiet")] if left else []
+    return parts.section("Each device, in device windows", html.P(said, className="quiet"), table, *more)
+
+
+def _device_cells(one: MeasuredDevice, several: bool) -> list[Any]:
+    return [
+        f"rank {numbers.count(one.rank)}, {one.device}" if several else one.device,
+        numbers.share(one.busy_s, one.measured_s),
+        f"{numbers.duration(one.busy_s)} of {numbers.duration(one.measured_s)}",
+        numbers.duration(one.measured_s - one.busy_s),
+        numbers.count(one.executions),
     ]
 
 

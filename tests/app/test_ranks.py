@@ -15,7 +15,10 @@ from xla_insight_app.scope import Shown
 from tests.app.recordings import MS, Recording, write_run
 from tests.app.test_pages import text_of
 from tests.synthetic import HOSTILE_SCRIPT, build_run
+from tests.unit.analysis.test_each_device import executions
 from tests.unit.graph.modules import read
+from tests.xspaces import make_session
+from xla_insight.analysis import analyze
 from xla_insight.facts.events import Event, Kind
 from xla_insight.report.csv import export_csv
 from xla_insight.report.figures import Canvas
@@ -24,9 +27,12 @@ from xla_insight.report.text import render_text
 from xla_insight.store.graph_files import OPTIMIZED
 from xla_insight.store.reader import open_run
 
+EPOCH_NS = 1_790_000_000_000_000_000
 
-def write_spmd_run(folder: Path, steps: int = 20, name: str = "block.weight") -> Path:
-    """A finished run of four devices in one process, with the program of its usual graph."""
+
+def write_spmd_run(folder: Path, steps: int = 20, name: str = "block.weight", *, window: bool = False) -> Path:
+    """A finished run of four devices in one process, with the program of its usual graph; with a device window if so
+    wished."""
     recording = Recording(folder)
     for step in range(steps):
         recording.step(0, trace_ms=20)
@@ -44,6 +50,10 @@ def write_spmd_run(folder: Path, steps: int = 20, name: str = "block.weight") ->
     recording._events.append(Event(recording.now - 50 * MS, 20 * MS, Kind.CHECKPOINT, thread=0, name="save_async"))
     recording._events.append(Event(recording.now - 40 * MS, 30 * MS, Kind.CHECKPOINT, thread=2, name="write"))
     recording.writer.write_graph("a" * 32, read("fsdp.hlo.pb"), OPTIMIZED)
+    if window:
+        content = make_session(executions([[400, 300, 400, 100]] * 3), None, EPOCH_NS, line_start_ns=0)
+        size = recording.writer.write_window("000001", content)
+        recording._add(recording.start_ns, MS, Kind.WINDOW, name="000001", value=1e6, dims=(EPOCH_NS, 3, 5, size or 0))
     recording._add(recording.now, None, Kind.MARK, name="end")
     recording.flush()
     recording.writer.close(
@@ -72,7 +82,23 @@ def test_a_run_on_several_devices(tmp_path: Path) -> None:
     assert "runs 9 collectives" in text and "1 of 3 parameters are cut into pieces" in text
     assert "executions on a device 20" in text
     assert "1 checkpoint held the training thread up for 20 ms; another thread wrote for 30 ms" in text
-    assert "is not recorded" in text
+    assert "no window of this run tells them apart" in text and "Each device" not in text
+
+
+def test_each_device_of_a_window(tmp_path: Path) -> None:
+    path = write_spmd_run(tmp_path / "run", window=True)
+    text = page_text(path)
+    assert "single devices ran programs for" in text and "CPU:3 the least" in text
+    assert "tells them apart" not in text
+    devices = Library(tmp_path).view("run").report.devices
+    assert devices is not None
+    assert [(one.device, one.executions) for one in devices.measured] == [(f"CPU:{n}", 3) for n in range(4)]
+    assert [round(one.busy_s * 1e9) for one in devices.measured] == [3 * 420, 3 * 320, 3 * 420, 3 * 120]
+    assert "CPU:3 the least" in " ".join(render_text(Library(tmp_path).view("run").report).split())
+    with open_run(path) as run:
+        export_csv(run, analyze(path), tmp_path / "tables")
+    lines = (tmp_path / "tables" / "devices.csv").read_text(encoding="utf-8-sig").splitlines()
+    assert lines[0].replace(chr(34), "") == "rank,process,device,executions,measured_s,busy_s" and len(lines) == 5
 
 
 def test_tables_of_collectives_and_shardings(tmp_path: Path) -> None:

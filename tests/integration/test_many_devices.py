@@ -16,9 +16,13 @@ from xla_insight.graph.schema import message_class
 
 pytest.importorskip("torch_xla")
 
-STEPS = 6
+STEPS = 9
+"""The device window is that of the workload: steps 6 to 8."""
 ELEMENT_BYTES = {11: 4, 12: 8, 5: 8, 16: 2, 1: 1, 4: 4, 8: 4}
 """Bytes of an element, by its number in XLA's PrimitiveType, as far as the model here has them."""
+
+
+SMALL = ("--layers", 1, "--width", 32, "--optimizer", "sgd")
 
 
 class Trained(NamedTuple):
@@ -39,8 +43,7 @@ def train(command_line: CommandLine, run: Path, *words: object) -> Trained:
 def spmd(command_line: CommandLine, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """FSDP over four virtual devices, with gradient checkpointing and checkpoints written behind."""
     run = tmp_path_factory.mktemp("spmd") / "run"
-    words = ("--layers", 1, "--width", 32, "--optimizer", "sgd", "--gradient-checkpointing")
-    return train(command_line, run, "spmd", *words, "--steps", STEPS, "--save-steps", 3)
+    return train(command_line, run, "spmd", *SMALL, "--gradient-checkpointing", "--steps", STEPS, "--save-steps", 3)
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +114,27 @@ def test_a_healthy_run_on_several_devices_has_no_warning(spmd: Trained) -> None:
 def test_checkpoints_are_written_behind_the_training(spmd: Trained) -> None:
     saved = spmd.report.checkpoints
     assert saved is not None
-    assert saved.saves == 2 and saved.stall_s > 0 and saved.behind_s > 0
+    assert saved.saves == 3 and saved.stall_s > 0 and saved.behind_s > 0
     assert 0 <= saved.overlapped_s <= saved.behind_s
-    assert "Checkpoints of steps [3, 6]" in spmd.text and "another thread wrote for" in " ".join(spmd.text.split())
+    assert "Checkpoints of steps 6, 9 in" in spmd.text and "another thread wrote for" in " ".join(spmd.text.split())
+
+
+def test_each_device_is_measured_in_the_window(spmd: Trained) -> None:
+    assert spmd.report.devices is not None
+    measured = spmd.report.devices.measured
+    assert [one.device for one in measured] == [f"CPU:{number}" for number in range(4)]
+    assert len({one.executions for one in measured}) == 1 and measured[0].executions >= 2
+    assert all(0 < one.busy_s < one.measured_s for one in measured)
+    assert "In device windows" in spmd.text
+
+
+def test_it_goes_on_from_its_checkpoint(spmd: Trained, command_line: CommandLine, tmp_path: Path) -> None:
+    saved = spmd.run.with_name("run-files")
+    words = ("spmd", *SMALL, "--save-to", saved, "--resume")
+    again = train(command_line, tmp_path / "again", *words, "--steps", STEPS + 2)
+    assert f"Resumed from step {STEPS} in {saved}" in again.text and "Trained 2 steps" in again.text
+    done = command_line("train", *words, "--steps", STEPS, "--out", tmp_path / "over")
+    assert done.returncode == 2 and "give more --steps" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_compiler_that_cannot_choose_is_one_line(command_line: CommandLine, tmp_path: Path) -> None:

@@ -1,19 +1,22 @@
 """Custom calls of graphs: which code that XLA did not make itself runs in a graph, on which shapes, how much of it.
 
-Owns the list. The time of one instruction is not in a recording, so its share is that of the bytes that go in and out,
-beside those of all instructions. Leaves parsing to ``graph`` and the table to ``report``.
+Owns the list. Single instructions are timed in device windows only; without one, the share of a call is that of the
+bytes that go in and out, beside those of all instructions. Leaves parsing to ``graph``, times to ``windows`` and the
+table to ``report``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
 import pandas as pd
 
+from xla_insight.analysis.tables import load_tables
+from xla_insight.analysis.windows.call_times import CallKey, GraphTimes, call_key, call_times
 from xla_insight.errors import GraphFormatError
 from xla_insight.facts.report import Site
 from xla_insight.graph.hlo_proto import parse_hlo_proto
@@ -27,7 +30,10 @@ _OTHER_BITS = {"pred": 8}
 
 @dataclass(frozen=True, slots=True)
 class CustomCall:
-    """Calls of one target with the same shapes in one graph. ``bytes_pct``: of the bytes of all its instructions."""
+    """Calls of one target with the same shapes in one graph. ``bytes_pct``: of the bytes of all its instructions.
+
+    ``device_pct``: of the device's time on this graph, measured in device windows; None without any.
+    """
 
     target: str
     operands: tuple[str, ...]
@@ -35,6 +41,7 @@ class CustomCall:
     count: int
     bytes_pct: float
     site: Site | None
+    device_pct: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +59,12 @@ def custom_calls_of(
     name: str, graph: Graph, executions: int | None = None, device_s: float | None = None
 ) -> GraphCalls:
     """The custom calls of a parsed graph; calls of a computation count once, however often it runs."""
-    found: dict[tuple[str, tuple[str, ...], str], list[tuple[Instruction, int]]] = {}
+    found: dict[CallKey, list[tuple[Instruction, int]]] = {}
     total = 0
-    for instruction, operands, moved in _instructions(graph):
+    for computation, instruction, moved in _instructions(graph):
         total += moved
         if instruction.opcode == "custom-call":
-            target = (instruction.attributes.get("custom_call_target") or "").strip('"')
-            key = (target, tuple(str(shape) for shape in operands), str(instruction.shape))
-            found.setdefault(key, []).append((instruction, moved))
+            found.setdefault(call_key(computation, instruction), []).append((instruction, moved))
     calls = [
         CustomCall(*key, len(same), 100 * sum(moved for _, moved in same) / max(1, total), _site(same[0][0]))
         for key, same in found.items()
@@ -101,16 +106,27 @@ def custom_calls(run: Run) -> tuple[tuple[GraphCalls, ...], int]:
         calls = custom_calls_of(graph, parsed, executions, device_s)
         if calls.calls:
             found.append(calls)
+    times = call_times(load_tables(run)) if found else {}
+    found = [timed(calls, times[calls.graph]) if calls.graph in times else calls for calls in found]
     return tuple(sorted(found, key=lambda calls: -(calls.device_s or 0.0))), readable
 
 
-def _instructions(graph: Graph) -> Iterator[tuple[Instruction, list[Shape], int]]:
-    """Each instruction that works, with the shapes of its operands and the bytes of operands and result."""
+def timed(graph: GraphCalls, times: GraphTimes) -> GraphCalls:
+    """The calls with their share of the device's time, longest first."""
+    calls = [
+        replace(call, device_pct=100 * times.calls_ns[call.target, call.operands, call.result] / max(1, times.total_ns))
+        for call in graph.calls
+    ]
+    return replace(graph, calls=tuple(sorted(calls, key=lambda call: -(call.device_pct or 0.0))))
+
+
+def _instructions(graph: Graph) -> Iterator[tuple[Computation, Instruction, int]]:
+    """Each instruction that works, with its computation and the bytes of operands and result."""
     for computation in graph.computations:
         for instruction in computation.instructions:
             if instruction.opcode not in _WITHOUT_WORK:
                 operands = _operands(computation, instruction)
-                yield instruction, operands, sum(map(_bytes, operands)) + _bytes(instruction.shape)
+                yield computation, instruction, sum(map(_bytes, operands)) + _bytes(instruction.shape)
 
 
 def _operands(computation: Computation, instruction: Instruction) -> list[Shape]:

@@ -14,6 +14,7 @@ import pandas as pd
 
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.collective_facts import collective_facts
+from xla_insight.analysis.device_busy import measured_devices, measured_sentence
 from xla_insight.analysis.periods import rank_periods
 from xla_insight.analysis.sharding_facts import mesh_facts, sharding_facts
 from xla_insight.analysis.tables import Process, RunTables, integers
@@ -41,6 +42,7 @@ def device_facts(tables: RunTables, main: Process | None) -> DeviceFacts | None:
     spmd = any(rank.spmd for rank in ranks) or bool(meshes)
     shardings = sharding_facts(tables, main.index, meshes)
     said = (*notes, _NO_PROGRAM) if spmd and not read else notes
+    measured = tuple(one for process in tables.processes for one in measured_devices(tables, process))
     return DeviceFacts(
         ranks=tuple(ranks),
         spmd=spmd,
@@ -50,6 +52,8 @@ def device_facts(tables: RunTables, main: Process | None) -> DeviceFacts | None:
         graphs_read=read,
         summary=_summary(ranks, meshes, found, shardings),
         notes=said,
+        measured=measured,
+        measured_summary=measured_sentence(measured),
     )
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from xla_insight.runner.workload import Plan, Workload
 
 INTERRUPTED = 130
+_SAVE_TO = "save_to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,10 @@ def command_of(name: str, entry: Entry) -> Callable[..., int]:
     """The command of a workload: one option for each field, and those that all share."""
     kind = _load(entry.workload)
     hints = get_type_hints(kind)
-    defaults = {item.name: _as_typer(item.default) for item in fields(kind)} | _COMMON_DEFAULTS
-    types = {item.name: _annotation(item, hints[item.name]) for item in fields(kind)} | _COMMON
+    own = sorted(fields(kind), key=lambda item: item.name == _SAVE_TO)  # what all have stands behind what it alone has
+    own = [item for item in own if kind.saves or item.name != _SAVE_TO]
+    defaults = {item.name: _as_typer(item.default) for item in own} | _COMMON_DEFAULTS
+    types = {item.name: _annotation(item, hints[item.name]) for item in own} | _COMMON
 
     def command(**values: Any) -> int:
         shared = {key: values.pop(key) for key in _COMMON}

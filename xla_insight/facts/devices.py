@@ -28,7 +28,7 @@ class RankFacts:
     """None where several devices share the executions in a way that was not recorded."""
     wall_s: float
     device_busy_s: float | None
-    """Inferred. Of all devices of the process together: no figure of a single one is recorded."""
+    """Inferred. Of all devices of the process together; single ones are measured in device windows only."""
     median_ms: float
     host_work_ms: float
     """Median time of a step in which the host did not wait for the device: what differs where ranks wait for each
@@ -38,6 +38,20 @@ class RankFacts:
     behind_s: float | None = None
     """How much longer than the fastest rank its steps took, summed; None with one rank."""
     straggles: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredDevice:
+    """One device of a process with several, in the device windows of the process: measured, not inferred."""
+
+    process: int
+    rank: int
+    device: str
+    executions: int
+    measured_s: float
+    """From the first program of any device to the end of the last, in each window."""
+    busy_s: float
+    """In which this device ran a program, or waited in one for other devices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,9 @@ class DeviceFacts:
     summary: str = ""
     notes: tuple[str, ...] = ()
     """What is not known, and why."""
+    measured: tuple[MeasuredDevice, ...] = ()
+    """Each device of processes that have several, in device windows; empty without windows that tell them apart."""
+    measured_summary: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ tilde before what was inferred. Owns the wording of a value; leaves sentences to
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ THIN_SPACE = "\u2009"
 NOT_MEASURED = "n/a"
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 _INSTALL_FOLDERS = ("/site-packages/", "/dist-packages/")
+_NOTEBOOK_CELL = re.compile(r"/ipykernel_\d+/(\d+)\.py$")
+"""The file that a notebook's kernel makes up for a cell, named by a hash of its code."""
 _NAMES: ContextVar[Mapping[str, str]] = ContextVar("names of files", default={})  # noqa: B039 - never changed in place
 
 
@@ -154,6 +157,8 @@ def _shortened(path: str, tail: int, limit: int = 40) -> str:
             return "/".join([package, *left_out, *rest[-tail:]])
     if len(plain) <= limit and not plain.startswith("/"):
         return plain
+    if cell := _NOTEBOOK_CELL.search(plain):
+        return f"notebook cell {cell[1]}"
     return "/".join(plain.rstrip("/").split("/")[-tail:])
 
 

@@ -22,6 +22,8 @@ _PROGRAMS_PLANE, _TIMES_PLANE = b"/host:metadata", b"Task Environment"
 _START, _STOP = "profile_start_time", "profile_stop_time"
 _OPERATION, _PROGRAM = "hlo_op", "program_id"
 _NUMBERED = re.compile(rb".*\((\d+)\)", re.DOTALL)
+_GIVEN, _TAKEN = b"ThreadpoolListener::Record", b"ThreadpoolListener::StartRegion"
+_GIVEN_NUMBER, _TAKEN_NUMBER = "_p", "_c"
 _BOOKKEEPING = ("end: ", "Threadpool")
 """Names of events that only say that a span is over, or that work changed hands: 70 % of all."""
 
@@ -44,6 +46,15 @@ class Thread(NamedTuple):
     spans: tuple[Span, ...]
 
 
+class Handoff(NamedTuple):
+    """A piece of work that one thread gave to another; threads are counted as in ``Space.threads``."""
+
+    giver: int
+    given_ns: int
+    taker: int
+    taken_ns: int
+
+
 class Space(NamedTuple):
     """One session. Times are wall clock ns since the epoch, None when it does not say; ``programs`` are serialized
     ``HloProto`` by number."""
@@ -60,6 +71,32 @@ def read_space(content: bytes) -> Space:
         return _read_space(memoryview(content))
     except IndexError as error:
         raise ValueError("torn message") from error
+
+
+def read_handoffs(content: bytes) -> tuple[Handoff, ...]:
+    """The pieces of work that threads gave to others, in the order in which they gave them.
+
+    Raises ValueError when the session is damaged.
+    """
+    try:
+        given: dict[int, tuple[int, int]] = {}
+        taken: dict[int, tuple[int, int]] = {}
+        number = 0
+        for plane in _planes_of_threads(memoryview(content)):
+            names = {_name(value, _NAME): key for key, value in _map(plane, _EVENT_NAMES)}
+            stats = {_name(value, _NAME).decode("utf-8", "replace"): key for key, value in _map(plane, _STAT_NAMES)}
+            sides = {
+                names.get(_GIVEN): (given, stats.get(_GIVEN_NUMBER)),
+                names.get(_TAKEN): (taken, stats.get(_TAKEN_NUMBER)),
+            }
+            for line in _messages(plane, _LINES):
+                for event, work, at_ns in _numbered(line, {key: stat for key, (_, stat) in sides.items()}):
+                    sides[event][0][work] = (number, at_ns)
+                number += 1
+    except IndexError as error:
+        raise ValueError("torn message") from error
+    both = sorted((*given[work], *taken[work]) for work in given.keys() & taken.keys())
+    return tuple(sorted(map(Handoff._make, both), key=lambda one: one.given_ns))
 
 
 def read_programs(content: bytes) -> dict[int, bytes]:
@@ -103,6 +140,26 @@ def _read_space(space: memoryview) -> Space:
         reader = _Events(names, stat_names)
         threads.extend(reader.thread(line) for line in _messages(plane, _LINES))
     return Space(times.get(_START), times.get(_STOP), tuple(threads), programs)
+
+
+def _planes_of_threads(space: memoryview) -> Iterator[memoryview]:
+    for plane in _messages(space, _PLANES):
+        if _name(plane, _PLANE_NAME) not in (_PROGRAMS_PLANE, _TIMES_PLANE):
+            yield plane
+
+
+def _numbered(line: memoryview, wanted: dict[int | None, int | None]) -> Iterator[tuple[int, int, int]]:
+    """(event, number, ns) of a thread's events that are ``wanted`` and hold a number in the statistic it names."""
+    start_ns = next((value for field, value in fields(line) if field == _LINE_START_NS and isinstance(value, int)), 0)
+    for event in _messages(line, _LINE_EVENTS):
+        values = dict(fields(event))
+        identity, offset_ps = values.get(_EVENT_ID), values.get(_OFFSET_PS, 0)
+        if isinstance(identity, int) and isinstance(offset_ps, int) and wanted.get(identity) is not None:
+            for stat in _messages(event, _STATS):
+                found = dict(fields(stat))
+                work = found.get(_STAT_UNSIGNED, found.get(_STAT_SIGNED))
+                if found.get(_STAT_ID) == wanted[identity] and isinstance(work, int):
+                    yield identity, work, start_ns + offset_ps // 1000
 
 
 class _Events:

@@ -30,7 +30,10 @@ def _parts(graphs: Sequence[GraphCalls], looked_at: int) -> Iterator[RenderableT
         yield Text(_headline(graph))
         for call in graph.calls:
             yield hanging("  ", Text(_sentence(call)))
-    yield Text("\n~ share of the bytes that instructions read and write: a recording has no time for one instruction.")
+    if any(call.device_pct is None for graph in graphs for call in graph.calls):
+        yield Text(
+            "\n~ share of the bytes that instructions read and write: only device windows time single instructions."
+        )
 
 
 def _headline(graph: GraphCalls) -> str:
@@ -50,5 +53,8 @@ def _sentence(call: CustomCall) -> str:
     times = f"{numbers.count(call.count)} x " if call.count > 1 else ""
     shapes = f"({', '.join(call.operands)}) -> {call.result}"
     where = "" if call.site is None else f", from {numbers.place(call.site.file, call.site.line)}"
-    share = numbers.percent(call.bytes_pct, inferred=True)
-    return plain_line(f"{times}{call.target or 'without a target'} {shapes}: {share} of its bytes{where}")
+    if call.device_pct is None:
+        share = f"{numbers.percent(call.bytes_pct, inferred=True)} of its bytes"
+    else:
+        share = f"{numbers.percent(call.device_pct)} of its device time, measured"
+    return plain_line(f"{times}{call.target or 'without a target'} {shapes}: {share}{where}")

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from xla_insight.facts import numbers
-from xla_insight.facts.devices import CollectiveFacts, RankFacts, ShardingFacts
+from xla_insight.facts.devices import CollectiveFacts, MeasuredDevice, RankFacts, ShardingFacts
 from xla_insight.facts.report import Report
 from xla_insight.report.export_files import report_batch
 
@@ -19,6 +19,10 @@ _RANKS: dict[str, Callable[[RankFacts], Any]] = {
         "wall_s", "device_busy_s", "median_ms", "host_work_ms", "slowest_steps", "behind_s", "straggles",
     )
 }  # fmt: skip
+_DEVICES: dict[str, Callable[[MeasuredDevice], Any]] = {
+    name: (lambda fact, name=name: getattr(fact, name))  # type: ignore[misc]
+    for name in ("rank", "process", "device", "executions", "measured_s", "busy_s")
+}
 _COLLECTIVES: dict[str, Callable[[CollectiveFacts], Any]] = {
     "graph": lambda fact: fact.graph,
     "kind": lambda fact: fact.kind,
@@ -49,10 +53,11 @@ _LISTED_KINDS = 3
 
 
 def device_batches(report: Report) -> dict[str, pa.RecordBatch]:
-    """``ranks``, ``collectives`` and ``shardings``, also when they have no row."""
+    """``ranks``, ``devices`` (measured ones), ``collectives`` and ``shardings``, also when they have no row."""
     devices = report.devices
     listed: tuple[tuple[str, dict[str, Callable[[Any], Any]], tuple[Any, ...]], ...] = (
         ("ranks", _RANKS, devices.ranks if devices else ()),
+        ("devices", _DEVICES, devices.measured if devices else ()),
         ("collectives", _COLLECTIVES, devices.collectives if devices else ()),
         ("shardings", _SHARDINGS, devices.shardings if devices else ()),
     )
@@ -79,6 +84,8 @@ def device_lines(report: Report) -> Iterator[str]:
         words = [f"{numbers.count(count)} {kind} ({numbers.size(size)})" for kind, (count, size) in ordered]
         more = f" and {numbers.plural(len(words) - _LISTED_KINDS, 'other kind')}" if len(words) > _LISTED_KINDS else ""
         yield f"Exchanged by graph {numbers.short_hash(graph)}: {', '.join(words[:_LISTED_KINDS])}{more}."
+    if devices.measured_summary:
+        yield devices.measured_summary
     yield from devices.notes
 
 

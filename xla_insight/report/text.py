@@ -52,6 +52,7 @@ def write_parts(parts: Iterable[RenderableType], target: TextIO, width: int | No
         file=io.StringIO(),
         width=width or _width(target),
         force_terminal=terminal,
+        force_jupyter=False,  # in a notebook rich would show an output of its own beside the text
         color_system="auto" if terminal else None,
         emoji=False,
         markup=False,

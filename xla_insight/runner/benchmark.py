@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from xla_insight.errors import UsageError
 from xla_insight.runner import text
 from xla_insight.runner.mlm import MaskedLanguageModel, Precision, expected_graphs
 from xla_insight.runner.models import BUILT_IN
@@ -34,13 +33,13 @@ class Benchmark(Workload):
     steps: int = option(20, "Measure so many steps; a longer training is extrapolated.", minimum=FEWEST_STEPS)
 
     name: ClassVar[str] = "benchmark"
+    saves: ClassVar[bool] = False
     module: ClassVar[str] = MaskedLanguageModel.module
     needs: ClassVar[tuple[str, ...]] = MaskedLanguageModel.needs
 
     def check(self) -> None:
         """Raise UsageError for what a training would refuse."""
-        if self.save_to:
-            raise UsageError("a benchmark saves nothing: leave out --save-to")
+        super().check()
         self._training("fp32").check()
 
     def parts(self) -> tuple[tuple[str, Workload], ...]:
@@ -68,6 +67,6 @@ class Benchmark(Workload):
             ("full training", f"{self.epochs} x the text in chunks of {self.sequence_length}"),
             ("measured", f"{self.steps} steps each; the rest is extrapolated from the steps after the warm-up"),
             ("padded sizes", f"{self.global_batch_size} x {self.sequence_length}"),
-            ("graphs", f"each training: {expected_graphs(1)}"),
+            ("graphs expected", f"in each training {expected_graphs(1)}"),
         )
         return Plan(f"Training minutes of {self.model}", rows)

@@ -7,7 +7,9 @@ progress bar. Leaves showing them to the command line. Imports no framework befo
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
 import signal
 import sys
 import time
@@ -25,12 +27,14 @@ from xla_insight.runner.workload import (
     write_exchange,
 )
 
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as a shell gives it."""
+FAILED, INTERRUPTED = 1, 130
+"""Exit status of a training that failed on its way, and after Ctrl-C, as a shell gives it."""
 WARM_UP_STEPS = 3
 """Steps after which nothing new should compile: the first makes optimizer state, the second has it as input, and the
 Trainer cuts the graph of a step only when it fetches the batch of the next."""
 _WRITE_INTERVAL_S = 0.25
+_FULL_BYTES = 1 << 16
+"""With less room than this a disk is full: what could not be written was larger."""
 
 Options = TypeVar("Options", bound=Workload)
 
@@ -73,7 +77,8 @@ class Live:
     def result(self, facts: dict[str, Any]) -> None:
         """Leave the result for the command line."""
         if self._folder is not None:
-            write_exchange(self._folder, RESULT_FILE, facts)
+            with contextlib.suppress(OSError):
+                write_exchange(self._folder, RESULT_FILE, facts)
 
     def failed(self, status: int) -> None:
         """Leave for the command line that why the training ended has been said."""
@@ -104,7 +109,9 @@ def require_device() -> Any:
     import torch_xla
 
     try:
-        return torch_xla.device()
+        device = torch_xla.device()
+        torch_xla.runtime.global_runtime_device_count()  # under SPMD a device is virtual, and asks for no real one
+        return device
     except (OSError, RuntimeError) as error:
         wanted = os.environ.get("PJRT_DEVICE", "any")
         reason = str(error).strip().split("\n")[0]
@@ -114,11 +121,12 @@ def require_device() -> Any:
 def run(kind: type[Options], train: Callable[[Options, Live], dict[str, Any]]) -> int:
     """Train with the options given as the only argument; returns the exit status.
 
-    What ``train`` returns is the result. An InsightError is said in one line (2); Ctrl-C while ``live.training`` asks
-    the training to end after its step (``live.stopping``), a second one ends it at once.
+    What ``train`` returns is the result. An InsightError is said in one line (2), and so is a full disk (1); Ctrl-C
+    while ``live.training`` asks the training to end after its step (``live.stopping``), a second one ends it at once.
     """
     live = Live(os.environ.get(EXCHANGE_VARIABLE))
     _end_after_step(live)
+    options: Options | None = None
     try:
         options = kind.from_json(sys.argv[1] if len(sys.argv) > 1 else "{}")
         options.check()
@@ -131,7 +139,27 @@ def run(kind: type[Options], train: Callable[[Options, Live], dict[str, Any]]) -
     except KeyboardInterrupt:
         live.failed(INTERRUPTED)
         return INTERRUPTED
+    except Exception as error:
+        folder = options.save_to if options is not None else ""
+        if not folder or not is_full_disk(error, folder):
+            raise
+        print(f"xla-insight: there is no space left to save to {folder}", file=sys.stderr, flush=True)
+        return FAILED
     return INTERRUPTED if live.stopping else 0
+
+
+def is_full_disk(error: BaseException, folder: str) -> bool:
+    """Whether an error comes from a full disk. The libraries that write have errors of their own for it, and some say
+    nothing of a disk; then that of ``folder`` is looked at."""
+    chain: BaseException | None = error
+    while chain is not None:
+        if getattr(chain, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(chain):
+            return True
+        chain = chain.__cause__ or chain.__context__
+    try:
+        return shutil.disk_usage(folder).free < _FULL_BYTES
+    except OSError:
+        return False
 
 
 def _end_after_step(live: Live) -> None:

@@ -6,12 +6,13 @@ Leaves the training to ``from_scratch_train``. Imports the standard library only
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from xla_insight.errors import UsageError
-from xla_insight.runner import text
+from xla_insight.runner import hub, models, text
 from xla_insight.runner.mlm import expected_graphs
-from xla_insight.runner.models import BUILT_IN
+from xla_insight.runner.models import BUILT_IN, TOKENIZER
 from xla_insight.runner.workload import Plan, Workload, option
 
 SMALLEST_VOCABULARY = 100
@@ -46,11 +47,20 @@ class FromScratch(Workload):
 
     def check(self) -> None:
         """Raise UsageError for options that contradict each other, and for files that are not there."""
+        super().check()
         text.check(self.data)
-        if (self.use_shards or self.resume) and not self.save_to:
-            raise UsageError("--use-shards and --resume need --save-to FOLDER of an earlier training")
+        models.check(self.model)
+        if self.use_shards or self.resume:
+            if not self.save_to:
+                raise UsageError("--use-shards and --resume need --save-to FOLDER of an earlier training")
+            if not (Path(self.save_to) / TOKENIZER).is_file():
+                raise UsageError(f"no {TOKENIZER} in {self.save_to}: it is no folder of an earlier training")
         if self.prompt and self.prompt.count("<mask>") != 1:
             raise UsageError("--prompt needs <mask> once, at the word to fill in")
+
+    def variables(self) -> dict[str, str]:
+        """Whether the hub answers, when it is needed."""
+        return {} if text.is_local(self.data) and models.is_local(self.model) else hub.variables()
 
     @property
     def shard_place(self) -> str:
@@ -74,7 +84,7 @@ class FromScratch(Workload):
             ("steps", "one pass over the text" if self.steps is None else str(self.steps)),
             ("learning rate", f"{self.learning_rate:g}"),
             ("padded sizes", f"{self.global_batch_size} x {self.sequence_length}"),
-            ("graphs", expected_graphs(1)),
+            ("graphs expected", expected_graphs(1)),
             ("at the end", f"the model to {folder}, and fill-mask with it on the CPU"),
         )
         return Plan("From raw text to fill-mask", rows)

@@ -18,7 +18,8 @@ from xla_insight.errors import TrainingDataError
 from xla_insight.runner import child, shards, text, tokens, training
 from xla_insight.runner.batches import collator_for
 from xla_insight.runner.from_scratch import FromScratch
-from xla_insight.runner.model_building import TOKENIZER, as_pretrained, build_model, load_config
+from xla_insight.runner.model_building import as_pretrained, build_model, load_config
+from xla_insight.runner.models import TOKENIZER
 
 SEED = 1
 _WORDS_OF_PROMPT = 12

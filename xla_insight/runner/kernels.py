@@ -24,10 +24,13 @@ class Kernels(Workload):
     hlo: tuple[str, ...] = option((), "Train nothing; list those of this file of HLO, text or proto. Several times.")
 
     name: ClassVar[str] = "kernels"
+    saves: ClassVar[bool] = False
+    windows: ClassVar[str | None] = "4-6"
     module: ClassVar[str] = "xla_insight.runner.kernels_train"
 
     def check(self) -> None:
         """Raise UsageError for files that are not there."""
+        super().check()
         for file in self.hlo:
             if not Path(file).is_file():
                 raise UsageError(f"no file {file}")
@@ -49,4 +52,5 @@ class Kernels(Workload):
             ("elsewhere", "top-k (TopK) and the eigenvalues of a covariance (Eigh), which XLA:CPU has built in"),
         )
         size = f"{self.tokens} tokens, width {self.width}"
-        return Plan("Custom calls of a small training", (("steps", str(self.steps)), ("size", size), *calls))
+        rows = (("steps", str(self.steps)), ("size", size), *calls, ("graphs expected", "1, the same in every step"))
+        return Plan("Custom calls of a small training", rows)

@@ -68,7 +68,7 @@ def train(options: Kernels, live: child.Live) -> dict[str, Any]:
         torch_xla.sync()
         steps += 1
         live.step(steps, options.steps)
-    return {"steps": steps, "loss": float(loss)}
+    return {"steps": steps, "loss": loss.item()}
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from xla_insight.errors import UsageError
-from xla_insight.runner import text
+from xla_insight.runner import hub, models, text
 from xla_insight.runner.models import BUILT_IN
 from xla_insight.runner.workload import Plan, Workload, option
 
@@ -47,13 +47,22 @@ class MaskedLanguageModel(Workload):
 
     def check(self) -> None:
         """Raise UsageError for options that contradict each other, and for files that are not there."""
+        super().check()
         text.check(self.data)
+        models.check(self.model)
         if (self.padding == "buckets") != bool(self.buckets):
             raise UsageError("--buckets SIZES and --padding buckets go together")
         if max(self.bucket_sizes(), default=0) > self.sequence_length:
-            raise UsageError(f"a bucket of --buckets {self.buckets} is larger than --sequence-length")
-        if self.resume and (not self.save_to or not Path(self.save_to).is_dir()):
+            longest = self.sequence_length
+            raise UsageError(f"a bucket of --buckets {self.buckets} is larger than --sequence-length ({longest})")
+        if self.resume and not self.save_to:
             raise UsageError("--resume needs --save-to FOLDER with the checkpoints of an earlier training")
+        if self.resume and not Path(self.save_to).is_dir():
+            raise UsageError(f"no folder {self.save_to} to resume from")
+
+    def variables(self) -> dict[str, str]:
+        """Whether the hub answers, when it is needed."""
+        return {} if text.is_local(self.data) and models.is_local(self.model) else hub.variables()
 
     def bucket_sizes(self) -> list[int]:
         """The sizes of ``--buckets``, in order. Raises UsageError."""
@@ -77,7 +86,7 @@ class MaskedLanguageModel(Workload):
             ("precision", self.precision),
             ("global batch size", str(self.global_batch_size)),
             ("padded sizes", self._sizes_in_words()),
-            ("graphs", self._graphs_in_words()),
+            ("graphs expected", self._graphs_in_words()),
             ("steps", self._steps_in_words()),
             ("checkpoints", f"every {self.save_steps} steps" if self.save_steps else "none"),
         )
@@ -96,10 +105,11 @@ class MaskedLanguageModel(Workload):
 
     def _graphs_in_words(self) -> str:
         if self.padding == "dynamic":
-            return f"{expected_graphs(1)}, and more for each size after the first: these are recompiles"
+            return f"{expected_graphs(1)}; and another for each size after the first: these are recompiles"
         return expected_graphs(len(self.padded_sizes()))
 
 
 def expected_graphs(sizes: int) -> str:
     """How many graphs batches of so many sizes need, in words: the first step differs, as it makes optimizer state."""
-    return f"one for the first step, {'one for all others' if sizes == 1 else f'up to {sizes} for all others, by size'}"
+    others = "one for all others" if sizes == 1 else f"up to {sizes} for all others, by size"
+    return f"one for the first step, {others}; beside them small ones (set-up, the loss that is logged)"

@@ -6,6 +6,7 @@ Needs transformers, imported by this module. Leaves training to ``training``.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,10 @@ from typing import Any
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from xla_insight.errors import TrainingDataError, UsageError
-from xla_insight.runner import tokens
-from xla_insight.runner.models import BUILT_IN
+from xla_insight.runner import hub, tokens
+from xla_insight.runner.models import BUILT_IN, TOKENIZER
 
 CONFIG = "config.json"
-TOKENIZER = "tokenizer.json"
 TRAINED_VOCABULARY = 4000
 """Pieces of a tokenizer that is trained because the model brings none; a smaller vocabulary of the model bounds it."""
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -34,7 +34,7 @@ def load_config(model: str) -> Any:
             return AutoConfig.for_model(**facts)
         return AutoConfig.from_pretrained(str(path) if path.is_dir() else model)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        reason = str(error).strip().split("\n")[0][:300]
+        reason = hub.reason_of(error, {} if Path(model).expanduser().exists() else os.environ)
         known = ", ".join(BUILT_IN)
         raise UsageError(f"no model {model}: neither built in ({known}) nor to be loaded: {reason}") from error
 
@@ -73,5 +73,5 @@ def build_model(model: str, config: Any, tokenizer: PreTrainedTokenizerFast, lon
     try:
         return AutoModelForMaskedLM.from_pretrained(str(path) if has_weights else model)
     except Exception as error:  # safetensors and torch have many errors for a damaged file
-        reason = str(error).strip().split("\n")[0][:300]
+        reason = hub.reason_of(error, {} if path.exists() else os.environ)
         raise TrainingDataError(f"the weights of {model} cannot be loaded: {reason}") from error

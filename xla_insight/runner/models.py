@@ -5,7 +5,13 @@ Standard library only, so that the command line can name them. Leaves building a
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
+
+from xla_insight.errors import UsageError
+
+TOKENIZER = "tokenizer.json"
 
 _TINY: dict[str, Any] = {
     "hidden_size": 64,
@@ -37,3 +43,18 @@ BUILT_IN: dict[str, dict[str, Any]] = {
     "roberta-base": {**_ROBERTA, "vocab_size": 50265},
 }
 """Configurations of transformers by name; what is left out has the default of its ``model_type``."""
+_HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?")
+
+
+def check(model: str) -> None:
+    """Raise UsageError for what is neither built in, nor a file or folder, nor can be a name on the hub."""
+    path = Path(model).expanduser()
+    is_name = path.suffix != ".json" and _HUB_NAME.fullmatch(model) is not None
+    if model not in BUILT_IN and not is_name and not (model.strip() and path.exists()):
+        known = ", ".join(BUILT_IN)
+        raise UsageError(f"no model {model!r}: there is no such file or folder; built in are {known}")
+
+
+def is_local(model: str) -> bool:
+    """Whether the model needs no hub."""
+    return model in BUILT_IN or Path(model).expanduser().exists()

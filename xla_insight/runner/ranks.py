@@ -25,10 +25,12 @@ class ManyProcesses(Workload):
     slow_ms: float = option(0.0, "So many milliseconds the last rank loses in each step.", minimum=0)
 
     name: ClassVar[str] = "ranks"
+    saves: ClassVar[bool] = False
     module: ClassVar[str] = "xla_insight.runner.ranks_train"
 
     def check(self) -> None:
         """Raise UsageError for more processes than a machine takes."""
+        super().check()
         if self.processes > 64:
             raise UsageError(f"--processes {self.processes} is more than one machine should take (64)")
 

@@ -6,9 +6,11 @@ writes. Knows nothing of being recorded.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
@@ -21,11 +23,13 @@ import torch_xla.runtime as xr
 from torch import distributed
 from torch.nn import functional
 
-from xla_insight.errors import UsageError
+from xla_insight.errors import TrainingDataError, UsageError
 from xla_insight.runner import child, text
 from xla_insight.runner.spmd import ManyDevices
 from xla_insight.runner.spmd_model import BYTES, ByteModel
 
+_OF_LIBRARIES = ("Full backward hook", "TypedStorage is deprecated", "The function definition for", "Using a non-tuple")
+"""How warnings begin that torch and torch_xla give here about each other's code."""
 AUTOMATIC = ("TPU",)
 """Devices whose compiler chooses shardings itself."""
 
@@ -84,7 +88,10 @@ def make_optimizer(options: ManyDevices, model: torch.nn.Module) -> torch.optim.
 
 
 class Checkpoints:
-    """Checkpoints of a sharded model: copied to the host while training waits, written while it goes on."""
+    """Checkpoints of a sharded model: copied to the host while training waits, written while it goes on.
+
+    One every so many steps; 0: only those that are forced.
+    """
 
     def __init__(self, folder: str, every: int) -> None:
         from torch_xla.experimental.distributed_checkpoint import CheckpointManager
@@ -93,18 +100,50 @@ class Checkpoints:
         self._meeting = tempfile.mkdtemp(prefix="spmd-checkpoints-")
         distributed.init_process_group("gloo", f"file://{self._meeting}/meeting", rank=0, world_size=1)
         os.makedirs(folder, exist_ok=True)
-        self._manager = CheckpointManager(folder, every, max_to_keep=2, chkpt_on_preemption=False)
+        self._folder = folder
+        self._manager = CheckpointManager(folder, every or sys.maxsize, max_to_keep=2, chkpt_on_preemption=False)
 
-    def after(self, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        """Step ``step`` (from 1) is over."""
-        self._manager.save_async(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()})
+    def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
+        """Load the newest checkpoint into both; its step. Raises UsageError for none, TrainingDataError for damage."""
+        from torch_xla.experimental.distributed_checkpoint import prime_optimizer
 
-    def finish(self) -> list[int]:
-        """Wait for what is still being written; the steps that were kept."""
+        step = max(self._manager.all_steps(), default=None)
+        if step is None:
+            raise UsageError(f"no checkpoint in {self._folder} to resume from")
+        prime_optimizer(optimizer)  # what is loaded goes into tensors that must be there
+        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+        try:
+            self._manager.restore(step, state)
+            model.load_state_dict(state["model"])
+            optimizer.load_state_dict(state["optimizer"])
+        except (Exception, distributed.checkpoint.CheckpointException) as error:  # damage has many errors
+            raise TrainingDataError(
+                f"the checkpoint {self._folder}/{step} cannot be loaded into this model: {_innermost(error)}"
+            ) from error
+        return int(step)
+
+    def after(self, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, last: bool) -> None:
+        """Step ``step`` (from 1) is over, and is the last one when the training was asked to end."""
+        self._manager.save_async(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, force=last)
+
+    def finish(self) -> list[str]:
+        """Wait for what is still being written; what is to be said of it."""
         self._manager.join()
         kept = sorted(self._manager.all_steps())
+        failed = [error for future in self._manager._async_futures if (error := future.exception()) is not None]
         distributed.destroy_process_group()
-        return kept
+        return [
+            *([f"Checkpoints of steps {', '.join(map(str, kept))} in {self._folder}."] if kept else []),
+            *(f"A checkpoint could not be written: {_innermost(error)}" for error in failed[-1:]),
+        ]
+
+
+def _innermost(error: BaseException) -> str:
+    """The last line of what a rank says of its error; those of `torch.distributed.checkpoint` hold tracebacks."""
+    failures = getattr(error, "failures", None)
+    inner = next(iter(failures.values()))[0] if failures else error
+    said = str(inner).strip().split("\n")[0][:300]
+    return f"{type(inner).__name__}: {said}" if said else type(inner).__name__
 
 
 def begin_spmd(options: ManyDevices) -> None:
@@ -118,6 +157,8 @@ def begin_spmd(options: ManyDevices) -> None:
 
 def train(options: ManyDevices, live: child.Live) -> dict[str, Any]:
     """Train; returns the result."""
+    for warning in _OF_LIBRARIES:
+        warnings.filterwarnings("ignore", warning)
     begin_spmd(options)
     device = child.require_device()
     mesh = make_mesh(options)
@@ -127,9 +168,14 @@ def train(options: ManyDevices, live: child.Live) -> dict[str, Any]:
     model = ByteModel(options.layers, options.width, options.sequence_length, again).to(device)
     placed = place(model, mesh, options.sharding)
     optimizer = make_optimizer(options, placed)
-    checkpoints = Checkpoints(options.save_to, options.save_steps) if options.save_steps else None
+    checkpoints = Checkpoints(options.save_to, options.save_steps) if options.save_steps or options.resume else None
+    first = checkpoints.restore(placed, optimizer) if checkpoints is not None and options.resume else 0
+    if options.resume and first >= options.steps:
+        where = f"{options.save_to}/{first}"
+        raise UsageError(f"{where} is of step {first}, and this training ends at {options.steps}: give more --steps")
     loss = torch.zeros(())
-    done = 0
+    done = first
+    data = itertools.islice(data, first, None)
     live.training = True
     while done < options.steps and not live.stopping:
         batch = next(data).to(device)
@@ -143,10 +189,11 @@ def train(options: ManyDevices, live: child.Live) -> dict[str, Any]:
         done += 1
         live.step(done, options.steps)
         if checkpoints is not None:
-            checkpoints.after(done, placed, optimizer)
-    live.phase("writing")
-    lines = [f"Checkpoints of steps {checkpoints.finish()} in {options.save_to}."] if checkpoints is not None else []
-    return {"steps": done, "loss": loss.item(), "lines": lines}
+            checkpoints.after(done, placed, optimizer, last=bool(options.save_steps) and live.stopping)
+    live.phase("writing the last checkpoint" if checkpoints is not None else "waiting for the device")
+    resumed = [f"Resumed from step {first} in {options.save_to}."] if options.resume else []
+    written = checkpoints.finish() if checkpoints is not None else []
+    return {"steps": done - first, "loss": loss.item(), "lines": [*resumed, *written]}
 
 
 if __name__ == "__main__":

@@ -7,23 +7,27 @@ Owns finding and reading documents, in order and one at a time. Leaves tokens to
 from __future__ import annotations
 
 import logging
+import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from xla_insight.errors import MissingDependencyError, TrainingDataError, UsageError
+from xla_insight.runner import hub
 
 DEMO = "demo text (the manual that every Python ships)"
 _BLANK_LINE = re.compile(r"\n\s*\n")
-_HUB_NAME = re.compile(r"[\w.-]+(/[\w.-]+)?(:[\w.-]+)?")
+HUB_NAME = re.compile(r"\w[\w.-]*(/[\w.-]+)?(:[\w.-]+)?")
 _SAVED_DATA_SET = ("state.json", "dataset_dict.json")
 
 
 def check(sources: Sequence[str]) -> None:
     """Raise UsageError for a source that can be no name of a data set and is no file or folder."""
     for source in sources:
-        if not _path(source).exists() and (source.endswith(".txt") or not _HUB_NAME.fullmatch(source)):
+        if not source.strip():
+            raise UsageError("--data needs the name of a file, a folder or a data set")
+        if not _path(source).exists() and (source.endswith(".txt") or not HUB_NAME.fullmatch(source)):
             raise UsageError(f"no text at {source}: there is no such file or folder")
 
 
@@ -100,14 +104,16 @@ def _rows_of(source: str) -> Iterator[str]:
             found = datasets.load_dataset(str(path), split="train")
         else:
             name, _, configuration = source.partition(":")
-            found = datasets.load_dataset(name, configuration or None, split="train", streaming=True)
+            # What was downloaded earlier can be read without the hub, but not streamed.
+            streaming = hub.UNREACHABLE not in os.environ
+            found = datasets.load_dataset(name, configuration or None, split="train", streaming=streaming)
         rows = found["train"] if isinstance(found, dict) else found
         for row in rows:
             text = _text_of(row, source)
             if text.strip():
                 yield text
     except (OSError, ValueError, RuntimeError, KeyError) as error:  # the library's own errors derive from these
-        reason = str(error).strip().split("\n")[0][:300] or type(error).__name__
+        reason = hub.reason_of(error, {} if path.exists() else os.environ)
         raise TrainingDataError(f"cannot read the data set {source}: {reason}") from error
 
 

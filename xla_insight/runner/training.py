@@ -87,10 +87,14 @@ def train(trainer: Trainer, live: Live, resume: bool) -> dict[str, Any]:
     trainer.remove_callback(PrinterCallback)  # the bar shows the loss
     trainer.add_callback(progress)
     checkpoint = last_checkpoint(trainer.args.output_dir) if resume else None
+    first = int(Path(checkpoint).name.rpartition("-")[2]) if checkpoint else 0
+    if checkpoint and first >= trainer.args.max_steps:
+        raise UsageError(
+            f"{checkpoint} is of step {first}, and this training ends at {trainer.args.max_steps}: give more --steps"
+        )
     begun_s = time.perf_counter()
     live.phase("the first step is traced and compiled")
     done = trainer.train(resume_from_checkpoint=checkpoint)
-    first = int(Path(checkpoint).name.rpartition("-")[2]) if checkpoint else 0
     lines = [f"Resumed from {checkpoint}."] if checkpoint else []
     if trainer.args.save_strategy != "no":
         lines.append(f"Checkpoints: {trainer.args.output_dir}")

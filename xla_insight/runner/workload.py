@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -60,12 +61,20 @@ class Workload:
     save_to: str = option("", "Folder for checkpoints and the model (default: beside the run, RUN-files).")
 
     name: ClassVar[str]
+    saves: ClassVar[bool] = True
+    """Whether there is anything to save; else ``save_to`` is no option."""
     module: ClassVar[str]
+    windows: ClassVar[str | None] = None
+    """The steps to take device windows in, when nobody chose some; None: as the recording finds them cheap."""
     needs: ClassVar[tuple[str, ...]] = ("torch_xla",)
     """Modules the training imports; looked for, never imported, before it starts."""
 
     def check(self) -> None:
         """Raise an InsightError for what is wrong and can be seen without the framework: options, missing files."""
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise UsageError(f"--{item.name.replace('_', '-')} {value} is no number to work with")
 
     def plan(self) -> Plan:
         """What a run would do, as far as that is known without the framework."""
@@ -112,9 +121,11 @@ class Workload:
 def launch_recorded(workload: Workload, run: str, level: str, exchange: Path) -> Launched:
     """Train in a child process that is recorded to ``run``. Raises UsageError."""
     from xla_insight.record import launch  # loads numpy and pyarrow, which a page of help does without
+    from xla_insight.record.session import WINDOWS_VARIABLE
 
     variables = {**os.environ, **workload.variables(), EXCHANGE_VARIABLE: str(exchange)}
-    return launch.run_command(workload.command(), run, level, inherited=variables)
+    windows = None if WINDOWS_VARIABLE in os.environ else workload.windows
+    return launch.run_command(workload.command(), run, level, windows, variables)
 
 
 def read_exchange(exchange: Path, name: str) -> dict[str, Any]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 
+from tests.unit.analysis.test_windows import MS, PROGRAM, Make, Steps, a_window, executed, ran, session
+from xla_insight.analysis import custom_calls
 from xla_insight.analysis.custom_calls import custom_calls_of, custom_calls_of_file
+from xla_insight.analysis.windows.call_times import GraphTimes, call_times
 from xla_insight.errors import GraphFormatError
+from xla_insight.graph.hlo_proto import parse_hlo_proto
 from xla_insight.graph.hlo_text import parse_hlo_text
+from xla_insight.graph.schema import message_class
+from xla_insight.report.custom_calls_text import print_custom_calls
 
 MODULE = """HloModule m
 
@@ -54,3 +61,48 @@ def test_files(tmp_path: Path) -> None:
             custom_calls_of_file(str(tmp_path / "m.txt"))
     with pytest.raises(GraphFormatError, match="cannot read"):
         custom_calls_of_file(str(tmp_path / "missing"))
+
+
+def module() -> bytes:
+    """A program of two custom calls and what follows, as the compiler stores it."""
+    program = message_class("HloProto")()
+    program.hlo_module.name, program.hlo_module.entry_computation_id = "m", 1
+    computation = program.hlo_module.computations.add(name="e", id=1, root_id=4)
+    listed = [
+        ("p", "parameter", "", ()),
+        ("call.7", "custom-call", "TopK", (1,)),
+        ("call.8", "custom-call", "Eigh", (1,)),
+    ]
+    for number, (name, opcode, target, operands) in enumerate([*listed, ("s", "add", "", (2, 3))], 1):
+        item = computation.instructions.add(name=name, opcode=opcode, id=number, operand_ids=operands)
+        item.shape = message_class("ShapeProto")(element_type=11, dimensions=[16]).SerializeToString()
+        item.MergeFromString(message_class("HloAttributesProto")(custom_call_target=target).SerializeToString())
+    return bytes(program.SerializeToString())
+
+
+def test_in_a_window_the_share_is_that_of_the_devices_time(tables: Make, stepped: Steps) -> None:
+    work = [ran(21, 27, "call.8"), ran(27, 28, "call.7"), ran(28, 29, "s")]
+    run = tables(
+        steps=stepped(6, 10 * MS),
+        executions=executed((20.8, 29, "a")),
+        windows=[a_window(20, 45)],
+        window=lambda process, name: session(*work, programs={PROGRAM: module()}),
+    )
+    (times,) = call_times(run).values()
+    assert times.total_ns == 8 * MS
+    assert {key[0]: ns for key, ns in times.calls_ns.items()} == {"TopK": MS, "Eigh": 6 * MS}
+    plain = custom_calls_of("a", parse_hlo_proto(module()), 1, 0.008)
+    timed = custom_calls.timed(plain, times)
+    assert [(call.target, call.device_pct) for call in timed.calls] == [("Eigh", 75), ("TopK", 12.5)]
+    assert call_times(tables(steps=stepped(6, 10 * MS))) == {}
+
+
+def test_the_list_says_what_is_measured() -> None:
+    graph = custom_calls_of("a" * 32, parse_hlo_proto(module()), 1, 0.008)
+    times = GraphTimes(4)
+    times.calls_ns[graph.calls[0].target, graph.calls[0].operands, graph.calls[0].result] = 3
+    measured, guessed = io.StringIO(), io.StringIO()
+    print_custom_calls([custom_calls.timed(graph, times)], 1, measured)
+    print_custom_calls([graph], 1, guessed)
+    assert "75 % of its device time, measured" in " ".join(measured.getvalue().split())
+    assert "~" not in measured.getvalue().replace("~8 ms", "") and "of its bytes" in guessed.getvalue()

@@ -61,6 +61,7 @@ def test_options_are_those_of_the_fields(capsys: Output) -> None:
         ["mlm", "--level", "all"],
         ["from-scratch", "--shard-format", "csv"],
         ["kernels", "--hlo", "missing.hlo"],
+        ["kernels", "--save-to", "folder"],
         ["nothing"],
     ],
 )

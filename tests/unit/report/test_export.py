@@ -21,7 +21,7 @@ from xla_insight.report.parquet import export_parquet
 from xla_insight.store.reader import Run, open_run
 from xla_insight.store.views import TABLES
 
-NAMES = [*TABLES, "idle", "device_ops", *report_columns(), "ranks", "collectives", "shapes", "plans"]
+NAMES = [*TABLES, "idle", "device_ops", *report_columns(), "ranks", "devices", "collectives", "shapes", "plans"]
 OWN_COLUMNS = {"steps", "shardings"}
 """Tables that an export has with more columns than the table of that name."""
 

@@ -106,3 +106,8 @@ def test_where_names_the_users_line_only_when_it_is_another() -> None:
 def test_short_hashes() -> None:
     assert numbers.short_hash("e5b3f1907d") == "e5b3f1" and numbers.short_hash("0xe5b3f1907d") == "e5b3f1"
     assert numbers.short_hash(None) == "n/a"
+
+
+def test_a_cell_of_a_notebook_is_called_one() -> None:
+    assert numbers.place("/tmp/ipykernel_11306/2656039418.py", 2) == "notebook cell 2656039418:2"
+    assert numbers.place("/tmp/ipykernel_11306/train.py", 2) == "train.py:2"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
+import json
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -68,7 +71,14 @@ def test_other_words_are_no_options(content: str) -> None:
         (MaskedLanguageModel(data=("missing.txt",)), "no text at missing.txt"),
         (FromScratch(use_shards=True), "need --save-to"),
         (FromScratch(prompt="no place"), "needs <mask> once"),
-        (Benchmark(save_to="x"), "saves nothing"),
+        (MaskedLanguageModel(resume=True, save_to="no/such"), "no folder no/such to resume from"),
+        (MaskedLanguageModel(data=("",)), "--data needs the name"),
+        (MaskedLanguageModel(model="missing.json"), "no model 'missing.json'"),
+        (MaskedLanguageModel(learning_rate=float("inf")), "--learning-rate inf is no number"),
+        (ManyProcesses(slow_ms=float("nan")), "--slow-ms nan is no number"),
+        (FromScratch(resume=True, save_to="no/such"), "no tokenizer.json in no/such"),
+        (ManyDevices(resume=True), "--resume needs --save-to"),
+        (ManyDevices(resume=True, save_to="no/such"), "no folder no/such to resume from"),
         (Benchmark(data=("missing.txt",)), "no text at"),
         (Kernels(hlo=("missing.hlo",)), "no file missing.hlo"),
         (ManyDevices(sharding="manual", devices=3), "even number"),
@@ -88,11 +98,12 @@ def test_plans_say_sizes_and_graphs() -> None:
         return dict(MaskedLanguageModel(**options).plan().rows)
 
     fixed = plan()
-    assert (fixed["padded sizes"], fixed["graphs"]) == ("16 x 128", "one for the first step, one for all others")
-    assert "recompiles" in plan(padding="dynamic")["graphs"]
+    assert fixed["padded sizes"] == "16 x 128"
+    assert fixed["graphs expected"].startswith("one for the first step, one for all others; beside them small ones")
+    assert "recompiles" in plan(padding="dynamic")["graphs expected"]
     buckets = plan(padding="buckets", buckets="96,48,96", steps=7)
     assert (buckets["padded sizes"], buckets["steps"]) == ("16 x 48, 16 x 96", "7")
-    assert "up to 2" in buckets["graphs"]
+    assert "up to 2" in buckets["graphs expected"]
     assert plan(epochs=3, most_steps=9)["steps"] == "3 passes over the text, at most 9"
 
 
@@ -172,6 +183,35 @@ def test_a_users_error_is_one_line_of_the_child(
     assert run_child(monkeypatch, tmp_path, interrupt) == 130
     assert run_child(monkeypatch, tmp_path, stop) == 130
     assert read_exchange(tmp_path, RESULT_FILE) == {"steps": 1, "interrupted": True}
+
+
+def test_a_full_disk_is_one_line_whatever_the_library_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_options: MaskedLanguageModel, _live: child.Live) -> dict[str, Any]:
+        raise RuntimeError("unexpected pos 64 vs 0")
+
+    def run() -> int:
+        monkeypatch.setattr("sys.argv", ["train", json.dumps({"save_to": str(tmp_path)})])
+        monkeypatch.setattr("signal.signal", lambda *_: None)
+        return child.run(MaskedLanguageModel, fail)
+
+    with pytest.raises(RuntimeError):  # there is room, so it is another matter
+        run()
+    monkeypatch.setattr("shutil.disk_usage", lambda _folder: SimpleNamespace(free=0))
+    assert run() == 1
+    assert capsys.readouterr().err == f"xla-insight: there is no space left to save to {tmp_path}\n"
+
+
+def test_errors_of_a_full_disk(tmp_path: Path) -> None:
+    where = str(tmp_path)
+    assert child.is_full_disk(OSError(errno.ENOSPC, "full"), where)
+    assert child.is_full_disk(ValueError("I/O error: No space left on device (os error 28)"), where)
+    wrapped = ValueError("cannot save")
+    wrapped.__cause__ = OSError(errno.EDQUOT, "quota")
+    assert child.is_full_disk(wrapped, "/no/such/folder")
+    assert not child.is_full_disk(ValueError("other"), where)
+    assert not child.is_full_disk(ValueError("other"), "/no/such/folder")
 
 
 def test_ctrl_c_is_a_wish_once_and_then_an_order(monkeypatch: pytest.MonkeyPatch) -> None:

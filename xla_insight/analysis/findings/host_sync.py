@@ -188,6 +188,12 @@ def _inside_logging(place: Place) -> bool:
     return "_maybe_log_save_evaluate" in functions and "evaluate" not in functions
 
 
+def _inside_saving(place: Place) -> bool:
+    """Whether a Trainer of transformers was writing a checkpoint."""
+    functions = [function for file, _, function in place.stack if _TRAINER in file.replace("\\", "/")]
+    return "_save_checkpoint" in functions
+
+
 def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) -> str:
     if any("torch/distributions/" in file.replace("\\", "/") for file, _, _ in place.stack):
         return (
@@ -208,8 +214,8 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) ->
     if place.site is not None and place.site.function == _PACKED:
         return (
             "Without a mask, the library looks at the positions in Python for packed sequences; with a 4-D float mask"
-            " it does not: torch.full((length, length), torch.finfo(torch.float32).min).triu(1).expand(batch, 1, -1, -1),"
-            " made once."
+            " it does not: torch.full((length, length), torch.finfo(torch.float32).min).triu(1).expand(batch, 1, -1,"
+            " -1), made once."
         )
     if place.site is not None and place.site.file.replace("\\", "/").endswith("transformers/masking_utils.py"):
         return (
@@ -218,6 +224,8 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) ->
             " mask[:, None, None, :].float()).expand(-1, 1, mask.shape[1], -1) * torch.finfo(torch.float32).min; a"
             " decoder's also hides later positions."
         )
+    if _inside_saving(place):
+        return "Writing a checkpoint reads what it writes: save less often (save_steps in TrainingArguments)."
     if _inside_logging(place):
         return (
             "The Trainer reads the loss each time it logs: raise logging_steps in TrainingArguments, and read nothing"

@@ -15,7 +15,8 @@ import pandas as pd
 
 from xla_insight.analysis.intervals import NO_SPANS, Spans, joined, union
 from xla_insight.analysis.tables import RunTables, integers
-from xla_insight.facts.xspace import Space, Span, read_space
+from xla_insight.analysis.windows.each_device import device_runs
+from xla_insight.facts.xspace import Space, Span, read_handoffs, read_space
 
 _AT_WORK = "ThunkExecutor::Execute"
 """Begins the names of the host spans in which XLA:CPU runs a program: between two operations it is at work, too."""
@@ -54,6 +55,8 @@ class DeviceSession:
     problem: str = ""
     waits: Spans | None = None
     reads: Spans = NO_SPANS
+    devices: tuple[Spans, ...] = ()
+    """When each single device of several ran a program; empty where the session does not tell."""
 
 
 def device_sessions(tables: RunTables, process: int) -> tuple[DeviceSession, ...]:
@@ -89,10 +92,12 @@ def _session(tables: RunTables, process: int, row: object) -> DeviceSession:
     work, busy, host = NO_WORK, NO_SPANS, Counter[tuple[str, str]]()
     spent: Counter[tuple[str, str]] = Counter()
     waits, reads = None, NO_SPANS
+    devices: tuple[Spans, ...] = ()
     if space is not None and space.start_wall_ns is not None:
         offset = begin_ns + space.start_wall_ns - _whole(row.wall_ns)  # type: ignore[attr-defined]
         work, busy = _device(space, offset, (begin_ns, end_ns))
         waits, reads = _cutting(space, offset)
+        devices = _devices(tables, process, str(row.name), space, offset)  # type: ignore[attr-defined]
         for thread in space.threads:
             for span in thread.spans:
                 if span.operation is None and span.end_ns > span.start_ns:
@@ -116,7 +121,18 @@ def _session(tables: RunTables, process: int, row: object) -> DeviceSession:
         problem=problem,
         waits=waits,
         reads=reads,
+        devices=devices,
     )
+
+
+def _devices(tables: RunTables, process: int, name: str, space: Space, offset: int) -> tuple[Spans, ...]:
+    """When each device of a process that has several ran a program."""
+    listed = next(one.facts.get("devices") for one in tables.processes if one.index == process)
+    content = tables.window(process, name)
+    if not isinstance(listed, list | tuple) or len(listed) < 2 or content is None:
+        return ()
+    runs = device_runs(space, read_handoffs(content), len(listed))
+    return tuple(Spans.of([(begin + offset, end + offset) for begin, end in own]) for own in runs)
 
 
 def _cutting(space: Space, offset: int) -> tuple[Spans | None, Spans]:
