@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from xla_insight.facts.events import Kind
 from xla_insight.store import views
@@ -25,10 +26,10 @@ from xla_insight.store.step_index import StepIndex
 _COLUMNS = ("kind", "thread", "graph", "site", "name", "value", "dims", "detail")
 _TAIL = "tail"
 
-SMALL_BYTES = 2 << 20
-"""The parts of a run of at most this size together (about 100,000 events) are read once, when it is opened, and queries
-use one thread; of a larger run each query reads the rows it needs. With few rows, opening the files again and sharing
-out the work is most of what a query takes."""
+SMALL_BYTES, SMALL_ROWS = 2 << 20, 100_000
+"""The parts of a run that are not larger than this together are read once, when it is opened, and queries use one
+thread; of a larger run each query reads the rows it needs. With few rows, opening the files again and sharing out the
+work is most of what a query takes."""
 
 
 @dataclass(frozen=True)
@@ -127,9 +128,12 @@ def _recorded_anchor(connection: duckdb.DuckDBPyConnection, index: int, process:
 
 
 def _is_small(processes: list[ProcessLog]) -> bool:
+    files = [path for process in processes for path in process.files]
     try:
-        return sum(os.path.getsize(path) for process in processes for path in process.files) <= SMALL_BYTES
-    except OSError:
+        if sum(map(os.path.getsize, files)) > SMALL_BYTES:
+            return False
+        return sum(pq.read_metadata(path).num_rows for path in files) <= SMALL_ROWS
+    except (OSError, pa.ArrowException):
         return False
 
 
