@@ -53,8 +53,9 @@ class Browser:
         return str(self.script("return document.body.innerText")).replace("\u00a0", " ").replace("\t", " ")
 
     def shows(self, text: str) -> None:
-        """Wait until the page shows a text."""
-        self.until(lambda: text in self.text(), repr(text))
+        """Wait until the page shows a text, wherever its lines break."""
+        words = " ".join(text.split())
+        self.until(lambda: words in " ".join(self.text().split()), repr(text))
 
     def settles(self) -> None:
         """Wait until nothing that the page asked for is on its way any more, what follows from answers included."""
