@@ -132,7 +132,7 @@ def _is_small(processes: list[ProcessLog]) -> bool:
     try:
         if sum(map(os.path.getsize, files)) > SMALL_BYTES:
             return False
-        return sum(pq.read_metadata(path).num_rows for path in files) <= SMALL_ROWS
+        return sum(int(pq.read_metadata(path).num_rows) for path in files) <= SMALL_ROWS
     except (OSError, pa.ArrowException):
         return False
 
