@@ -43,9 +43,11 @@ image: $(INSTALLED)
 	@.ci/docker_steps $(BIN)/python
 
 # The unit tests run once: where users read runs, in an environment without torch (tests/contract/test_wheel.py).
-# Files stay whole, since most tests share what their file has recorded.
+# Files stay whole, since most tests share what their file has recorded; the order, longest first, is tests/conftest.py's.
+# Hundreds of short processes import our modules: each would compile them again if none kept what it compiled.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint browser tensorflow
-	$(BIN)/pytest -q -n 2 --dist loadfile --durations=40 --ignore=tests/unit
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder --durations=40 --ignore=tests/unit
 
 clean:
 	rm -rf .venv .venv-tensorflow build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

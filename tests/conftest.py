@@ -5,7 +5,9 @@ Recordings are made in child processes, so that no test process ever loads the f
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,6 +39,31 @@ class Recording:
     path: Path
     output: str
     errors: str
+
+
+LONGEST = (
+    "test_wheel", "test_train", "test_ways_to_record", "test_changes_nothing", "test_compare_and_cache",
+    "test_many_devices", "test_recompilations", "test_never_hurts", "test_graph_capture", "test_notebooks",
+    "test_limits", "test_pages", "test_demo", "test_padding", "test_kill", "test_time", "test_causes",
+)  # fmt: skip
+"""The files whose tests take longest, in this order."""
+
+
+def made_once(temporary: pytest.TempPathFactory, name: str, make: Callable[[Path], Any]) -> tuple[Path, Any]:
+    """A folder ``name`` that all processes of this test session share, and what ``make`` gave when it filled it (JSON).
+
+    The first process that asks makes it; others that ask meanwhile wait.
+    """
+    own = temporary.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / f"shared_{name}"
+    made = folder / "made.json"
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            made.write_text(json.dumps(make(folder)))
+    return folder, json.loads(made.read_text())
 
 
 CommandLine = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -71,10 +99,14 @@ def trainer_run(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """A tiny Hugging Face Trainer run: the demo, recorded as ``xla-insight run`` does. Shared: never change it."""
     if importlib.util.find_spec("torch_xla") is None:
         pytest.skip("torch_xla is not installed")
-    folder = tmp_path_factory.mktemp("trainer")
-    done = _command_line("demo", "--no-app", "--script-options", " ".join(TINY), cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return Recording(folder / "runs" / "demo", done.stdout, done.stderr)
+
+    def make(folder: Path) -> list[str]:
+        done = _command_line("demo", "--no-app", "--script-options", " ".join(TINY), cwd=folder)
+        assert done.returncode == 0, done.stderr
+        return [done.stdout, done.stderr]
+
+    folder, printed = made_once(tmp_path_factory, "demo", make)
+    return Recording(folder / "runs" / "demo", *printed)
 
 
 def _has_browser() -> bool:
@@ -83,7 +115,8 @@ def _has_browser() -> bool:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip browser tests where there is no browser; CI must have one."""
+    """The longest files first, so that two workers end together; no browser tests where there is none, but in CI."""
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
     if _has_browser() or os.environ.get("CI") == "true":
         return
     skip = pytest.mark.skip(reason="no Chromium with chromedriver on this machine")

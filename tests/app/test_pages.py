@@ -31,11 +31,12 @@ def text_of(content: Any) -> str:
     return text_of(getattr(content, "children", None) or "") if isinstance(content, Component) else ""
 
 
-@pytest.fixture
-def selected(tmp_path: Path) -> Shown:
+@pytest.fixture(scope="module")
+def selected(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """A run of 40 steps with four graphs."""
-    write_run(tmp_path / "run", 40)
-    return Shown(Library(tmp_path).view("run"), 0)
+    folder = tmp_path_factory.mktemp("runs")
+    write_run(folder / "run", 40)
+    return Shown(Library(folder).view("run"), 0)
 
 
 def test_overview_leads_with_the_verdict(selected: Shown) -> None:

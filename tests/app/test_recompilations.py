@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def selected(folder: Path) -> Shown:
     view = Library(folder).view("run")
     return Shown(replace(view, report=explained_as(view.report, "input_shape", root=ROOT)), 0)

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import TimeoutException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -42,15 +43,19 @@ class Browser:
     def until(self, check: Callable[[], Any], what: str) -> Any:
         """Wait until ``check`` is true and return what it gave; a page being redrawn meanwhile does not matter."""
         wait = WebDriverWait(self.driver, WAIT_S, poll_frequency=0.1, ignored_exceptions=[Exception])
-        return wait.until(lambda _driver: check(), f"waited in vain for {what}; the page says: {self.text()[:400]}")
+        try:
+            return wait.until(lambda _driver: check())
+        except TimeoutException as error:
+            raise AssertionError(f"waited in vain for {what}; the page says: {self.text()[:400]}") from error
 
     def text(self) -> str:
-        """What the page shows."""
-        return self.driver.find_element(By.TAG_NAME, "body").text
+        """What the page shows, in the words of the browser: those of the driver take seconds on a page of many rows."""
+        return str(self.script("return document.body.innerText")).replace("\u00a0", " ").replace("\t", " ")
 
     def shows(self, text: str) -> None:
-        """Wait until the page shows a text."""
-        self.until(lambda: text in self.text(), repr(text))
+        """Wait until the page shows a text, wherever its lines break."""
+        words = " ".join(text.split())
+        self.until(lambda: words in " ".join(self.text().split()), repr(text))
 
     def settles(self) -> None:
         """Wait until nothing that the page asked for is on its way any more, what follows from answers included."""

@@ -15,7 +15,7 @@ from selenium.webdriver.common.keys import Keys
 
 from tests.app.recordings import Recording, graph_hash, write_run
 from tests.browser.conftest import Browser, served
-from tests.synthetic import HOSTILE_SCRIPT, build_run
+from tests.synthetic import HOSTILE_SCRIPT, build_large_run, build_run
 
 MANY = 100_000
 HOSTILE = {0: "<img src=x onerror=window.hacked=1>", 1: "<b>bold</b>", 2: "[x](javascript:window.hacked=1)"}
@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs of every kind."""
     root = tmp_path_factory.mktemp("runs")
     write_run(root / "usual", 40)
-    write_run(root / "many", MANY, odd_every=1000)
+    build_large_run(root / "many", MANY)
     write_run(root / "names", 30, odd_every=4, names=HOSTILE)
     build_run(root / "hostile", hostile=True, steps=14)
     crashed = Recording(root / "crashed")

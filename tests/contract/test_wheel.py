@@ -9,15 +9,16 @@ import shutil
 import subprocess
 import sys
 import urllib.request
-import venv
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.conftest import Recording, clean_environment
+from tests.contract.environments import linked_environment
 
 SOURCES = ("xla_insight", "app", "pyproject.toml", "setup.py", "README.md", "LICENSE", "constraints.txt")
 
@@ -33,6 +34,11 @@ def copied(repository: Path, target: Path, names: tuple[str, ...]) -> Path:
     return target
 
 
+def metadata_of(wheel: Path) -> str:
+    archive = zipfile.ZipFile(wheel)
+    return archive.read(next(name for name in archive.namelist() if name.endswith("/METADATA"))).decode()
+
+
 @pytest.fixture(scope="module")
 def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree = copied(repository, tmp_path_factory.mktemp("tree"), SOURCES)
@@ -45,12 +51,12 @@ def wheel(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def laptop(wheel: Path, repository: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of a fresh environment with the wheel and its dashboard, and no torch."""
-    folder = tmp_path_factory.mktemp("laptop")
-    venv.create(folder, with_pip=True)
-    programs = folder / "bin"
-    command = [str(programs / "python"), "-m", "pip", "install", "-qq", "-c", str(repository / "constraints.txt")]
     # grpcio-tools: a unit test compiles our schema again and compares.
     tools = ["pytest", "pytest-xdist", "hypothesis", "grpcio-tools"]
+    requires = [Requirement(text) for text in re.findall(r"^Requires-Dist: (.+)$", metadata_of(wheel), re.MULTILINE)]
+    allowed = [str(one) for one in requires if one.marker is None or one.marker.evaluate({"extra": "app"})]
+    programs = linked_environment(tmp_path_factory.mktemp("laptop"), [*allowed, *tools])
+    command = [str(programs / "python"), "-m", "pip", "install", "-qq", "-c", str(repository / "constraints.txt")]
     subprocess.run([*command, f"{wheel}[app]", *tools], check=True, timeout=1200)
     return programs
 
@@ -81,8 +87,7 @@ def test_the_wheel_holds_the_whole_source_tree(wheel: Path, repository: Path) ->
 
 
 def test_the_wheel_says_what_it_is(wheel: Path) -> None:
-    archive = zipfile.ZipFile(wheel)
-    metadata = archive.read(next(name for name in archive.namelist() if name.endswith("/METADATA"))).decode()
+    metadata = metadata_of(wheel)
     assert "License-Expression: Apache-2.0" in metadata
     required = [line.partition(": ")[2] for line in metadata.splitlines() if line.startswith("Requires-Dist")]
     always = {re.split(r"[^\w-]", line)[0] for line in required if "extra ==" not in line}

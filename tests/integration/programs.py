@@ -45,10 +45,3 @@ def script(name: str, **variables: str) -> Done:
 def recorded(name: str, out: Path, **variables: str) -> Done:
     """A script under ``xla-insight run --out``."""
     return run([*CLI, "run", "--out", str(out), str(SCRIPTS / name)], **variables)
-
-
-def bare_hashes(name: str, folder: Path, **variables: str) -> tuple[Done, list[str]]:
-    """A script on its own with the framework's debug file: what it printed, and the hash of each execution."""
-    file = folder / "bare_debug.txt"
-    done = script(name, PT_XLA_DEBUG_LEVEL="2", PT_XLA_DEBUG_FILE=str(file), **variables)
-    return done, EXECUTION.findall(file.read_text())

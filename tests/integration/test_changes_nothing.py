@@ -10,7 +10,8 @@ import pytest
 from xla_insight.graph.hlo_proto import parse_hlo_proto
 from xla_insight.store.reader import open_run
 
-from .programs import bare_hashes, recorded, script
+from .conftest import Bare
+from .programs import recorded, script
 
 
 def numbers(result: dict[str, Any]) -> dict[str, Any]:
@@ -19,9 +20,10 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", ["loop", "trainer"])
-def test_same_graphs_counts_and_bits(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_same_graphs_counts_and_bits(name: str, request: pytest.FixtureRequest) -> None:
     done, path = request.getfixturevalue(name)
-    bare, hashes = bare_hashes({"loop": "loop.py", "trainer": "tiny_trainer.py"}[name], tmp_path)
+    without = request.getfixturevalue(f"bare_{name}")
+    bare, hashes = without.done, without.hashes
     assert bare.code == done.code == 0, done.err
     assert numbers(done.result) == numbers(bare.result)
     with open_run(path) as run:
@@ -35,13 +37,11 @@ def test_same_graphs_counts_and_bits(name: str, tmp_path: Path, request: pytest.
         assert run.losses.empty
 
 
-def test_the_users_own_debug_output_is_as_without_us(tmp_path: Path) -> None:
-    files = [tmp_path / "alone.txt", tmp_path / "recorded.txt"]
-    alone = script("loop.py", PT_XLA_DEBUG_LEVEL="2", PT_XLA_DEBUG_FILE=str(files[0]))
-    done = recorded("loop.py", tmp_path / "run", PT_XLA_DEBUG_LEVEL="2", PT_XLA_DEBUG_FILE=str(files[1]))
-    assert alone.code == done.code == 0
-    expected = [line for line in files[0].read_text().splitlines() if "Cause" not in line or line]
-    assert files[1].read_text().splitlines() == expected
+def test_the_users_own_debug_output_is_as_without_us(tmp_path: Path, bare_loop: Bare) -> None:
+    file = tmp_path / "recorded.txt"
+    done = recorded("loop.py", tmp_path / "run", PT_XLA_DEBUG_LEVEL="2", PT_XLA_DEBUG_FILE=str(file))
+    assert bare_loop.done.code == done.code == 0
+    assert file.read_text().splitlines() == bare_loop.debug.splitlines()
     with open_run(tmp_path / "run") as run:
         assert run.executions["graph"].notna().all(), "hashes are read from the user's own file"
 

@@ -11,7 +11,8 @@ from xla_insight.graph.hlo_proto import parse_hlo_proto
 from xla_insight.graph.ir_text import parse_ir_dumps
 from xla_insight.store.reader import open_run
 
-from .programs import bare_hashes, recorded, script
+from .conftest import Bare
+from .programs import recorded, script
 
 
 def causes(path: Path) -> dict[str, int]:
@@ -37,14 +38,13 @@ def test_every_compile_has_its_graph_and_its_cause(loop: tuple[object, Path]) ->
     assert causes(path) == {"first_graph": 1, "warm_up": 1, "input_shape": 1}
 
 
-def test_recording_that_begins_after_the_runtime_reads_live_programs(tmp_path: Path) -> None:
+def test_recording_that_begins_after_the_runtime_reads_live_programs(tmp_path: Path, bare_loop: Bare) -> None:
     path = tmp_path / "run"
     done = script("loop.py", LOOP_RUNTIME="1", LOOP_PROFILE=str(path))
-    bare, hashes = bare_hashes("loop.py", tmp_path)
     assert done.code == 0, done.err
-    assert done.result["losses"] == bare.result["losses"]
+    assert done.result["losses"] == bare_loop.done.result["losses"]
     with open_run(path) as run:
-        assert run.executions.sort_values("time_ns")["graph"].tolist() == hashes
+        assert run.executions.sort_values("time_ns")["graph"].tolist() == bare_loop.hashes
         assert run.processes[0].facts["capabilities"]["graph_capture"] == "programs"
         assert run.graph_hashes() == set(run.compiles["graph"])
         assert run.faults.empty and run.losses.empty
@@ -74,14 +74,13 @@ def test_what_does_not_fit_the_limit_is_said(tmp_path: Path) -> None:
         assert "max_graph_bytes" in run.losses["why"][0]
 
 
-def test_level_full_keeps_the_text_of_each_graph(tmp_path: Path) -> None:
+def test_level_full_keeps_the_text_of_each_graph(tmp_path: Path, bare_loop: Bare) -> None:
     path = tmp_path / "run"
     done = script("loop.py", LOOP_PROFILE=str(path), XLA_INSIGHT_LEVEL="full")
-    bare, hashes = bare_hashes("loop.py", tmp_path)
     assert done.code == 0, done.err
-    assert done.result["losses"] == bare.result["losses"]
+    assert done.result["losses"] == bare_loop.done.result["losses"]
     with open_run(path) as run:
-        assert run.executions.sort_values("time_ns")["graph"].tolist() == hashes
+        assert run.executions.sort_values("time_ns")["graph"].tolist() == bare_loop.hashes
         for graph in run.graph_hashes():
             (entry,) = parse_ir_dumps(run.ir(graph) or "")
             assert entry.hash == graph and entry.root_hashes

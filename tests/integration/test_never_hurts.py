@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.synthetic import build_run
 from xla_insight.analysis import analyze
 from xla_insight.store.reader import open_run
 
+from .conftest import Bare
 from .programs import CLI, Done, recorded, run, script
 
 
 @pytest.fixture(scope="module")
-def healthy() -> Done:
+def healthy(bare_loop: Bare) -> Done:
     """The loop without any recording."""
-    return script("loop.py")
+    return bare_loop.done
 
 
 def test_cleared_metrics(tmp_path: Path, healthy: Done) -> None:
@@ -84,10 +86,9 @@ def test_run_says_at_the_end_where_it_really_recorded_to(tmp_path: Path) -> None
 
 
 def test_an_existing_run_is_left_alone(tmp_path: Path) -> None:
-    for _ in range(2):
-        done = script("loop.py", LOOP_PROFILE=str(tmp_path / "run"))
-        assert done.code == 0
-    assert "recording to" in done.err
+    build_run(tmp_path / "run", steps=2)
+    done = script("loop.py", LOOP_PROFILE=str(tmp_path / "run"), LOOP_STEPS="2")
+    assert done.code == 0 and "recording to" in done.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "run-2"]
     refused = recorded("loop.py", tmp_path / "run")
     assert refused.code == 2

@@ -14,6 +14,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from xla_insight.facts.events import Kind
 from xla_insight.store import views
@@ -24,6 +25,11 @@ from xla_insight.store.step_index import StepIndex
 
 _COLUMNS = ("kind", "thread", "graph", "site", "name", "value", "dims", "detail")
 _TAIL = "tail"
+
+SMALL_BYTES, SMALL_ROWS = 2 << 20, 100_000
+"""The parts of a run that are not larger than this together are read once, when it is opened, and queries use one
+thread; of a larger run each query reads the rows it needs. With few rows, opening the files again and sharing out the
+work is most of what a query takes."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,12 @@ class Lifetime:
 
 def build_database(loaded: Loaded) -> tuple[duckdb.DuckDBPyConnection, list[Lifetime]]:
     """The database with all tables of `views.TABLES`, and the lifetime of each process. Raises duckdb.Error."""
-    connection = duckdb.connect(":memory:")
+    small = _is_small(loaded.processes)
+    connection = duckdb.connect(":memory:", config={"threads": 1} if small else {})
     _configure(connection, loaded)
     _create_tail(connection, loaded.processes)
     offsets = _offsets(connection, loaded.processes)
-    connection.execute(_log_view(loaded.processes, offsets))
+    _create_log(connection, _log_query(loaded.processes, offsets), small)
     lifetimes = _lifetimes(connection, loaded.processes, offsets)
     _create_processes(connection, loaded.processes, lifetimes)
     connection.execute(views.SITES)
@@ -120,7 +127,28 @@ def _recorded_anchor(connection: duckdb.DuckDBPyConnection, index: int, process:
     return None
 
 
-def _log_view(processes: list[ProcessLog], offsets: list[int]) -> str:
+def _is_small(processes: list[ProcessLog]) -> bool:
+    files = [path for process in processes for path in process.files]
+    try:
+        if sum(map(os.path.getsize, files)) > SMALL_BYTES:
+            return False
+        return sum(int(pq.read_metadata(path).num_rows) for path in files) <= SMALL_ROWS
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def _create_log(connection: duckdb.DuckDBPyConnection, query: str, small: bool) -> None:
+    """The rows of all processes as ``log``: a table where they are few, else a view of the files."""
+    if small:
+        try:
+            connection.execute(f"CREATE TABLE log AS {query}")
+            return
+        except duckdb.Error:
+            pass  # a query that needs what cannot be read says so, as in a large run
+    connection.execute(f"CREATE VIEW log AS {query}")
+
+
+def _log_query(processes: list[ProcessLog], offsets: list[int]) -> str:
     """All rows of all processes on one time axis. Times no clock can show are left out, such durations are unknown."""
     columns = ", ".join(_COLUMNS)
     parts = [
@@ -135,7 +163,7 @@ def _log_view(processes: list[ProcessLog], offsets: list[int]) -> str:
         f"SELECT 0 AS process, 0 AS rank, 0::BIGINT AS offset_ns, time_ns, duration_ns, {columns}"
         f" FROM {_TAIL} WHERE false"
     )
-    return "CREATE VIEW log AS " + " UNION ALL ".join(parts or [nothing])
+    return " UNION ALL ".join(parts or [nothing])
 
 
 def _lifetimes(

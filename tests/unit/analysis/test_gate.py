@@ -10,9 +10,9 @@ import pytest
 
 from tests.synthetic import build_run, graph_hash
 from xla_insight.analysis import analyze
-from xla_insight.analysis.gate import check_run
+from xla_insight.analysis.gate import check_evidence, check_run
 from xla_insight.analysis.gate.config import configured_budget
-from xla_insight.analysis.gate.evidence import Evidence
+from xla_insight.analysis.gate.evidence import Evidence, gather
 from xla_insight.analysis.tables import load_tables
 from xla_insight.errors import RunNotFoundError, UsageError
 from xla_insight.facts.budget import Budget, GateResult
@@ -29,6 +29,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """20 steps, a new graph in steps 0, 5, 10 and 15, one read a step, one fallback a step."""
     return build_run(tmp_path_factory.mktemp("runs") / "run", steps=20, pattern="A" * 5 + "B" * 5 + "C" * 5 + "D" * 5,
                      fallback="aten::nonzero")  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def evidence(run: Path) -> Evidence:
+    """What a check of that run looks at, without a budget yet."""
+    with open_run(run) as opened:
+        return gather(opened, Budget())
 
 
 @pytest.mark.parametrize(
@@ -49,8 +56,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"max_fallbacks": 19}, 20, False),
     ],
 )
-def test_limits(run: Path, limits: dict[str, Any], value: float, held: bool) -> None:
-    (result,) = checked(run, **limits).limits
+def test_limits(evidence: Evidence, limits: dict[str, Any], value: float, held: bool) -> None:
+    (result,) = check_evidence(replace(evidence, budget=Budget.of(limits, "here"))).limits
     assert result.value == pytest.approx(value)
     assert result.held == held
     assert bool(result.reasons) == (not held)

@@ -17,7 +17,8 @@ from xla_insight.report.figures_bins import NO_GRAPH, bin_steps, rank_graphs
 def step_frame(graphs: Sequence[str | None], duration_ns: int = 100, *, busy: bool = True) -> pd.DataFrame:
     """A step table: one row a step, all of one length; a step of a graph not seen before has a compile of 50 ns."""
     count = len(graphs)
-    first = [graph is not None and graph not in graphs[:at] for at, graph in enumerate(graphs)]
+    starts = {graph: at for at, graph in reversed(list(enumerate(graphs)))}
+    first = [graph is not None and starts[graph] == at for at, graph in enumerate(graphs)]
     host = {f"host_{state.value}_ns": np.zeros(count, np.int64) for state in HostState}
     host["host_trace_ns"] = np.full(count, duration_ns)
     return pd.DataFrame({

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from tests.synthetic import (
@@ -22,6 +23,7 @@ from tests.synthetic import (
     site_text,
 )
 from xla_insight.facts.events import CacheOutcome, Event, Kind, StepSource, Trigger
+from xla_insight.store import database
 from xla_insight.store.reader import Run, open_run
 from xla_insight.store.views import TABLES
 from xla_insight.store.writer import RunWriter
@@ -300,6 +302,17 @@ def test_rows_of_one_instant_come_in_the_same_order_every_time(tmp_path: Path) -
     run = write(tmp_path / "run", events)
     assert all(run.syncs.equals(run.syncs) for _ in range(5))
     assert run.syncs["duration_ns"].is_monotonic_increasing
+
+
+def test_a_large_run_is_left_in_its_files_and_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = build_run(tmp_path / "run", steps=12, ranks=2, ended=None)
+    log = "select count(*) as n from duckdb_tables() where table_name = 'log'"
+    with open_run(path) as at_once:
+        monkeypatch.setattr(database, "SMALL_BYTES", -1)
+        with open_run(path) as left:
+            assert [run.sql(log)["n"][0] for run in (at_once, left)] == [1, 0]
+            for name in TABLES:
+                pd.testing.assert_frame_equal(left.table(name), at_once.table(name))
 
 
 def test_a_run_of_many_parts(tmp_path: Path) -> None:

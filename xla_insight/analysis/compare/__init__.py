@@ -51,11 +51,12 @@ class Side:
         return Setting(self.process, self.report.run.ranks, self.report.run.command)
 
 
-def load_side(run: Run) -> Side:
-    """Read what a comparison needs of an open run."""
-    tables = load_tables(run)
+def load_side(run: Run, tables: RunTables | None = None, report: Report | None = None) -> Side:
+    """What a comparison needs of an open run; its ``tables`` and its ``report`` are made when they are not given."""
+    tables = load_tables(run) if tables is None else tables
+    report = analyze(run, tables) if report is None else report
     main = tables.main_process()
-    return Side(run, tables, analyze(run, tables), main, steady_steps(_own_steps(tables, main)))
+    return Side(run, tables, report, main, steady_steps(_own_steps(tables, main)))
 
 
 def compare_runs(before: Run, now: Run) -> Comparison:

@@ -17,15 +17,19 @@ from xla_insight.facts.budget import Budget, CheckedLimit, GateResult
 if TYPE_CHECKING:
     from xla_insight.store.reader import Run
 
-__all__ = ["check_run"]
+__all__ = ["check_evidence", "check_run"]
 
 
 def check_run(run: Run, budget: Budget) -> GateResult:
     """Hold an open run against a budget. Raises the errors of opening a run, for the baseline."""
-    evidence = gather(run, budget)
+    return check_evidence(gather(run, budget))
+
+
+def check_evidence(evidence: Evidence) -> GateResult:
+    """As `check_run`, for a run that is analysed already."""
     limits = [_nothing_ran(evidence)] if evidence.is_empty else []
     limits += [result for check in CHECKS for result in check(evidence)]
-    return GateResult(run.path, tuple(limits), tuple(_notes(evidence)))
+    return GateResult(evidence.report.run.path, tuple(limits), tuple(_notes(evidence)))
 
 
 def _nothing_ran(evidence: Evidence) -> CheckedLimit:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from xla_insight.analysis import analyze
-from xla_insight.analysis.compare import compare_runs
+from xla_insight.analysis.compare import compare_sides, load_side
 from xla_insight.analysis.findings.reads import Role, classified_reads
 from xla_insight.analysis.tables import RunTables, load_tables
 from xla_insight.facts.budget import Budget
@@ -112,5 +112,5 @@ def gather(run: Run, budget: Budget) -> Evidence:
         from xla_insight.store.reader import open_run
 
         with open_run(budget.baseline) as baseline:
-            comparison = compare_runs(baseline, run)
+            comparison = compare_sides(load_side(baseline), load_side(run, tables, report))
     return Evidence(budget, report, tables, comparison)
