@@ -109,6 +109,8 @@ class Timeline(StrEnum):
     FIGURE = "timeline-figure"
     DRAGGED = "timeline-dragged"
     """Store: the range that was last dragged over the figure, as plotly gives it."""
+    DRAWN = "timeline-drawn"
+    """Store: what the page shows, so that it is not drawn again when the address follows."""
     LEGEND = "timeline-legend"
     OUT = "timeline-out"
     WHOLE = "timeline-whole"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from dash import Dash, Input, Output, State, ctx, dcc, html, no_update
+from dash import Dash, Input, Output, State, ctx, dcc, html
 from dash.exceptions import PreventUpdate
 
 from xla_insight.analysis.timeline import Timeline, Totals
@@ -26,7 +26,7 @@ from ..data import Library
 from ..ids import Route, Shell
 from ..ids import Timeline as Ids
 from ..legends import share_legend
-from ..scope import Shown, shown
+from ..scope import Scope, Shown, shown
 from .page import Page
 
 _CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
@@ -53,7 +53,7 @@ def layout(_address: Address) -> html.Div:
     }
     graph = dcc.Graph(id=Ids.FIGURE, config=_CONFIG, figure=blank, className="steps-figure")
     words = "Host states, value reads, compiles, device by graph and transfers over time"
-    figure = html.Figure([graph, dcc.Store(id=Ids.DRAGGED)], **{"aria-label": words})
+    figure = html.Figure([graph, dcc.Store(id=Ids.DRAGGED), dcc.Store(id=Ids.DRAWN)], **{"aria-label": words})
     tools = [html.Button(word, id=name, className="quiet-button", n_clicks=0) for name, word in _BUTTONS]
     return html.Div(
         [
@@ -69,39 +69,58 @@ def register(app: Dash, library: Library) -> None:
     """Callbacks of this page."""
     strip.follow_drags(app, Ids.FIGURE, Ids.DRAGGED)
 
+    shown_parts = (
+        (Ids.HEAD, "children"),
+        (Ids.FIGURE, "figure"),
+        (Ids.LEGEND, "children"),
+        (Ids.DETAIL, "children"),
+        (Ids.DRAWN, "data"),
+    )
+
     @app.callback(
-        Output(Ids.HEAD, "children"),
-        Output(Ids.FIGURE, "figure"),
-        Output(Ids.LEGEND, "children"),
-        Output(Ids.DETAIL, "children"),
+        *(Output(*part) for part in shown_parts),
         Input(Shell.SCOPE, "data"),
         Input(Shell.SCREEN, "data"),
         Input(Shell.LOCATION, "search"),
         State(Shell.LOCATION, "pathname"),
+        State(Ids.DRAWN, "data"),
     )
-    def fill(stored: Any, screen: Any, search: Any, path: Any) -> tuple[Any, ...]:
-        if not screen or path != Route.TIMELINE:
+    def fill(stored: Any, screen: Any, search: Any, path: Any, drawn: Any) -> tuple[Any, ...]:
+        address = Address.parse(search)
+        if not screen or path != Route.TIMELINE or drawn == drawn_key(stored, screen, address):
             raise PreventUpdate
-        return content(shown(library, stored), Address.parse(search), screen)
+        return (*content(shown(library, stored), address, screen), drawn_key(stored, screen, address))
 
+    # What was dragged to is drawn at once, and the address follows: by way of the address, the browser would ask three
+    # times, one after the other.
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
+        *(Output(*part, allow_duplicate=True) for part in shown_parts),
         Input(Ids.DRAGGED, "data"),
         Input(Ids.FIGURE, "clickData"),
         *(Input(name, "n_clicks") for name, _ in _BUTTONS),
         State(Shell.SCOPE, "data"),
+        State(Shell.SCREEN, "data"),
         State(Shell.LOCATION, "search"),
         prevent_initial_call=True,
     )
     def move(dragged: Any, clicked: Any, *rest: Any) -> Any:
-        stored, search = rest[-2:]
-        if not any(entry["value"] for entry in ctx.triggered):  # the page has just been built
+        stored, screen, search = rest[-3:]
+        if not screen or not any(entry["value"] for entry in ctx.triggered):  # the page has just been built
             raise PreventUpdate
         before, selected = Address.parse(search), shown(library, stored)
         timeline = selected.view.timelines.of(selected.process)
         event = dragged if ctx.triggered_id == Ids.DRAGGED else clicked
         after = moved(timeline, before, ctx.triggered_id, event)
-        return no_update if after == before else after.search
+        if after == before:
+            raise PreventUpdate
+        return (after.search, *content(selected, after, screen), drawn_key(stored, screen, after))
+
+
+def drawn_key(stored: Any, screen: Any, address: Address) -> list[Any]:
+    """All that decides what the page shows."""
+    scope = Scope.from_json(stored)
+    return [scope.run, scope.process, scope.revision, address.search, screen["width"], screen.get("scheme")]
 
 
 def stretch_of(timeline: Timeline, address: Address) -> Stretch:

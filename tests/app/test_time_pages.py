@@ -11,11 +11,13 @@ from xla_insight_app.address import Address
 from xla_insight_app.data import Library
 from xla_insight_app.ids import Timeline as Ids
 from xla_insight_app.pages import idle, timeline
-from xla_insight_app.scope import Shown
+from xla_insight_app.scope import Scope, Shown
 
 from tests.app.test_pages import text_of
+from tests.pictures import pixels_of
 from tests.synthetic import build_run
-from xla_insight.report.figures_colours import Scheme
+from xla_insight.facts.report import HostState
+from xla_insight.report.figures_colours import Scheme, colours
 from xla_insight.report.figures_timeline import time_ticks
 
 SCREEN = {"width": 1376, "scheme": "light"}
@@ -40,8 +42,12 @@ def test_the_timeline_leads_with_what_limits_the_stretch(selected: Shown) -> Non
     head, figure, legend, detail = timeline.content(selected, Address(run="run"), SCREEN)
     assert text_of(head[0]).startswith("The device has nothing to run for")
     assert "Steps 0 to 59" in text_of(head[1])
-    names = {trace.name for trace in figure.data}
-    assert {"compile", "trace", "input wait", "value reads", "compiles", "transfers", "probe"} <= names
+    hues = set(pixels_of(figure.layout.images[0].source).ravel())
+    light = colours(Scheme.LIGHT)
+    assert {light.host[state] for state in (HostState.COMPILE, HostState.TRACE, HostState.INPUT_WAIT)} <= hues
+    assert {light.ink, light.host[HostState.TRANSFER], light.device_busy} <= hues
+    assert [trace.name for trace in figure.data] == ["probe", "host", "read", "compile", "transfer"]
+    assert "trace" in " ".join(figure.data[0].text)
     assert "host" in text_of(legend) and "idle, compile" in text_of(legend)
     assert "Longest idle gaps in view" in text_of(detail)
     json.loads(figure.to_json())
@@ -88,6 +94,19 @@ def test_ways_to_move(selected: Shown, trigger: Ids, event: dict[str, float] | N
     assert after.time == tuple(lines.begin_ns + edge * MS for edge in expected)
     assert after.steps == lines.steps_within(*after.time)
     assert Address.parse(after.search) == after
+
+
+def test_what_was_drawn_is_drawn_again_only_when_something_changed() -> None:
+    scope, address = Scope(run="run", process=0, revision="1"), Address(run="run", time=(1, 2))
+    drawn = timeline.drawn_key(scope.to_json(), SCREEN, address)
+    assert drawn == json.loads(json.dumps(timeline.drawn_key(scope.to_json(), SCREEN, Address.parse(address.search))))
+    for changed in (
+        timeline.drawn_key(replace(scope, revision="2").to_json(), SCREEN, address),
+        timeline.drawn_key(replace(scope, process=1).to_json(), SCREEN, address),
+        timeline.drawn_key(scope.to_json(), {**SCREEN, "scheme": "dark"}, address),
+        timeline.drawn_key(scope.to_json(), SCREEN, replace(address, gap=7)),
+    ):
+        assert changed != drawn
 
 
 def test_the_whole_run_and_what_changes_nothing(selected: Shown) -> None:

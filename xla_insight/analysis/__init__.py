@@ -6,6 +6,8 @@ reading to ``store`` and drawing to ``report`` and the dashboard.
 
 from __future__ import annotations
 
+import contextvars
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,12 +55,14 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
 
 def _report(opened: Run, tables: RunTables, names: dict[str, str]) -> Report:
     main = tables.main_process()
-    graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
+    with ThreadPoolExecutor(1) as beside:  # shapes and time are worked out from the same tables, each on its own
+        planned = beside.submit(contextvars.copy_context().run, shape_facts, opened, tables)
+        graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
+        shapes = planned.result()
     facts = replace(_run_facts(opened, tables, main), paths=names)
     library = GraphLibrary(tables.hlo)
     history, explained = explained_compiles(tables, library)
     wall_s = time.wall_s * facts.processes
-    shapes = shape_facts(opened)
     totals = Totals(graphs.compiles, wall_s, shapes)
     recompiles = recompile_entries(explained, history, tables, totals)
     findings = all_findings(Context(tables, graphs, steps, time, main, explained, library))

@@ -18,6 +18,7 @@ from xla_insight.facts.report import HostState
 STATES = tuple(HostState)
 _EXACT_IN_FLOAT = 1 << 53
 """Sums of whole numbers below this (104 days in ns) are exact in floating point, too, where they are faster."""
+_WINDOWS_AT_ONCE = 1 << 15
 CALLBACK_SLACK_NS = 1_000_000
 """How late a device's "ready" may be reported and still count as what the host was blocked on."""
 
@@ -116,22 +117,44 @@ def account(windows: Spans, spans: ThreadSpans) -> Account:
 
 def sums(windows: Spans, parts: Segments) -> Account:
     """The account of ``windows`` (disjoint, in order of time) from segments that were cut at their edges."""
-    n_windows, n_parts = len(windows.starts), len(parts.starts)
+    return both_sums(windows, parts, None)[0]
+
+
+def both_sums(windows: Spans, parts: Segments, held: Mask | None) -> tuple[Account, Account]:
+    """The account of ``windows``, and the same with ``busy`` where ``held`` says, a part of the busy segments (the
+    critical path); equal without it."""
+    n_windows, n_states = len(windows.starts), len(STATES)
     edges = np.searchsorted(parts.starts, np.stack(windows, axis=1).ravel())
-    numbers = np.full(2 * n_windows + 1, -1, np.int64)
-    numbers[1::2] = np.arange(n_windows)
-    cell = np.repeat(numbers, np.diff(edges, prepend=0, append=n_parts))  # the window that holds each segment
-    cell *= 2 * len(STATES)
-    cell += parts.states
+    host, idle, off_path = (np.zeros((n_windows, n_states), np.int64) for _ in range(3))
+    busy, on_path = np.zeros(n_windows, np.int64), np.zeros(n_windows, np.int64)
+    # A part at a time: bincount makes a number for each window and state, in memory several times.
+    for first in range(0, n_windows, _WINDOWS_AT_ONCE):
+        rows = slice(first, first + _WINDOWS_AT_ONCE)
+        found = _window_sums(edges[2 * rows.start : 2 * rows.stop], parts, held)
+        host[rows], idle[rows], off_path[rows] = found.sum(axis=1), found[:, 2], found[:, 1:].sum(axis=1)
+        busy[rows], on_path[rows] = found[:, :2].sum(axis=(1, 2)), found[:, 0].sum(axis=1)
+    if parts.busy is None:
+        return Account(host, None, None), Account(host, None, None)
+    return Account(host, busy, idle), Account(host, on_path, off_path)
+
+
+def _window_sums(edges: NDArray[np.int64], parts: Segments, held: Mask | None) -> NDArray[np.int64]:
+    """Per window and state: ns on the path, busy beside it, idle. ``edges``: first and last segment of each window."""
+    n_windows, n_states = len(edges) // 2, len(STATES)
+    inside = slice(int(edges[0]), int(edges[-1]))
+    cell, lengths = parts.states[inside].astype(np.int64), parts.lengths[inside]
     if parts.busy is not None:
-        cell[~parts.busy] += len(STATES)
-    inside = cell >= 0
-    lengths = parts.lengths
-    if not inside.all():
-        cell, lengths = cell[inside], lengths[inside]
-    found = _sums(cell, lengths, 2 * n_windows * len(STATES)).reshape(n_windows, 2, len(STATES))
-    host = found.sum(axis=1)
-    return Account(host, None, None) if parts.busy is None else Account(host, found[:, 0].sum(axis=1), found[:, 1])
+        idle = ~parts.busy[inside]
+        layer = idle.astype(np.int8)
+        layer += idle if held is None else ~held[inside]
+        cell += layer * np.int64(n_states)
+    if n_windows > 1:
+        counts = np.diff(edges)
+        cell += np.repeat(np.arange(len(counts)) // 2 * (3 * n_states), counts)
+        if counts[1::2].any():  # what lies between two windows belongs to neither
+            mine = np.repeat(np.arange(len(counts)) % 2 == 0, counts)
+            cell, lengths = cell[mine], lengths[mine]
+    return cell_sums(cell, lengths, 3 * n_windows * n_states).reshape(n_windows, 3, n_states)
 
 
 def blocked_in_cuts(cuts: Spans, executions: Spans) -> Spans:
@@ -179,7 +202,7 @@ def _states(covered: Callable[[str], Mask], busy: Mask) -> NDArray[np.int8]:
     return state
 
 
-def _sums(cell: NDArray[np.int64], lengths: Nanoseconds, n_cells: int) -> NDArray[np.int64]:
+def cell_sums(cell: NDArray[np.int64], lengths: Nanoseconds, n_cells: int) -> NDArray[np.int64]:
     """The sum of the lengths in each cell, exact."""
     if int(lengths.sum()) < _EXACT_IN_FLOAT:
         return np.bincount(cell, weights=lengths, minlength=n_cells).astype(np.int64)

@@ -22,11 +22,11 @@ def on_device(parts: Segments) -> Mask | None:
     busy = parts.busy
     waits = busy & (parts.states == STATES.index(HostState.DEVICE_WAIT))
     # Runs of busy segments are numbered; of each, the last segment in which the host waited ends the device's part.
-    run = np.cumsum(busy & ~np.concatenate(([False], busy[:-1])))
-    positions = np.arange(len(busy))
+    run = np.cumsum(busy & ~np.concatenate(([False], busy[:-1])), dtype=np.int32)
     last_wait = np.full(int(run[-1]) + 1 if len(run) else 1, -1, np.int64)
-    np.maximum.at(last_wait, run[waits], positions[waits])
-    held: Mask = busy & (positions <= last_wait[run])
+    at = np.flatnonzero(waits)
+    last_wait[run[at]] = at  # of several, the last stays
+    held: Mask = busy & (np.arange(len(busy)) <= last_wait[run])
     return held
 
 

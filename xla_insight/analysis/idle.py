@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from xla_insight.analysis.accounting import CALLBACK_SLACK_NS, STATES, Segments
+from xla_insight.analysis.accounting import CALLBACK_SLACK_NS, STATES, Segments, cell_sums
 from xla_insight.analysis.intervals import Nanoseconds
 from xla_insight.facts.report import HostState
 
@@ -70,6 +70,16 @@ class Gaps:
         return slice(first, max(first, int(np.searchsorted(self.starts, end_ns, side="left"))))
 
 
+def longest(gaps: Gaps, count: int, inside: slice = slice(None)) -> list[int]:
+    """Numbers of the longest gaps of a stretch, longest first; of equals the first."""
+    lengths = gaps.lengths[inside]
+    near = np.arange(len(lengths))
+    if len(lengths) > count:  # to sort all of them for a few takes longest
+        near = np.flatnonzero(lengths >= np.partition(lengths, len(lengths) - count)[len(lengths) - count])
+    order = near[np.argsort(-lengths[near], kind="stable")[:count]]
+    return [(inside.start or 0) + int(index) for index in order]
+
+
 NO_GAPS = Gaps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, len(STATES)), np.int64))
 
 
@@ -80,9 +90,11 @@ def idle_gaps(parts: Segments) -> Gaps:
     idle = ~parts.busy
     begins = np.flatnonzero(idle & np.append(True, parts.busy[:-1]))
     lasts = np.flatnonzero(idle & np.append(parts.busy[1:], True))
-    number = np.cumsum(np.bincount(begins, minlength=len(idle))) - 1
-    by_state = np.zeros(len(begins) * len(STATES), np.int64)
-    np.add.at(by_state, number[idle] * len(STATES) + parts.states[idle], parts.lengths[idle])
+    first = np.zeros(len(idle), np.bool_)
+    first[begins] = True
+    number = np.cumsum(first) - 1
+    cell = number[idle] * len(STATES) + parts.states[idle]
+    by_state = cell_sums(cell, parts.lengths[idle], len(begins) * len(STATES))
     ends = parts.starts[lasts] + parts.lengths[lasts]
     return Gaps(parts.starts[begins], ends, by_state.reshape(-1, len(STATES)))
 

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from xla_insight.analysis.accounting import STATES
-from xla_insight.analysis.idle import NOT_OPENED, OPENING_KINDS, Gaps, busiest_row, opened_by
+from xla_insight.analysis.idle import NOT_OPENED, OPENING_KINDS, Gaps, busiest_row, longest, opened_by
 from xla_insight.analysis.intervals import Nanoseconds
 from xla_insight.analysis.tables import NOWHERE, Place, RunTables, spans_of
 from xla_insight.analysis.time_account import process_account
@@ -75,8 +75,7 @@ def worst_gaps(tables: RunTables, process: int, count: int) -> tuple[IdleGap, ..
     if not len(gaps):
         return ()
     places = gap_places(tables, process)
-    longest = np.argsort(-gaps.lengths, kind="stable")[:count]
-    return tuple(describe_gap(tables, process, places, int(index)) for index in longest)
+    return tuple(describe_gap(tables, process, places, index) for index in longest(gaps, count))
 
 
 def describe_gap(tables: RunTables, process: int, places: GapPlaces, index: int) -> IdleGap:
@@ -84,7 +83,7 @@ def describe_gap(tables: RunTables, process: int, places: GapPlaces, index: int)
     gaps = places.gaps
     begin, end = int(gaps.starts[index]), int(gaps.ends[index])
     states = gaps.of(index)
-    cause = STATES[int(gaps.causes[index])]
+    cause = STATES[int(gaps.by_state[index].argmax())]
     place = _cause_place(tables, process, places.cuts, cause, (begin, end))
     opened = int(places.opened[index])
     cut = None if opened == NOT_OPENED else places.cuts.iloc[opened]

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.accounting import ThreadSpans
-from xla_insight.analysis.intervals import NO_SPANS, Mask, Spans, index_inside, joined, union
+from xla_insight.analysis.intervals import Mask, Spans, index_inside, union
 from xla_insight.analysis.tables import RunTables, integers, spans_of
 from xla_insight.analysis.windows import measured_busy, stops
 
@@ -23,32 +23,56 @@ _HOLDERS = ("sync", "read", "backward")
 def thread_spans(tables: RunTables, process: int) -> ThreadSpans:
     """The training thread's spans and the device's executions of one process."""
     frame = tables.of("spans", process)
-    own = frame[frame["thread"] == 0]
-    kind = own["kind"].to_numpy()
-    holders = union(spans_of(own[np.isin(kind, _HOLDERS)]))
-    unassigned = frame["thread"].isna().to_numpy()
-    always = (frame["kind"] == "compile").to_numpy(dtype=np.bool_)
-    loose = frame[unassigned & (always | _inside(frame, holders))]
-    mine = pd.concat([own, loose]) if len(loose) else own
-    by_kind = {str(name): rows for name, rows in mine.groupby("kind", observed=True)}
-    transfers = by_kind.get("transfer", mine.iloc[:0])
-    from_device = (transfers["name"] == "from_device").to_numpy(dtype=np.bool_)
+    frame = frame if frame["duration_ns"].notna().all() else frame[frame["duration_ns"].notna()]
+    rows, kinds = spans_of(frame), _Kinds(frame["kind"])
+    thread = frame["thread"].to_numpy(dtype=np.float64, na_value=np.nan)
+    mine = thread == 0
+    holders = union(_chosen(rows, mine & kinds.among(*_HOLDERS)))
+    loose = np.flatnonzero(np.isnan(thread))
+    # The middle decides: samples and hooks are aligned to a few microseconds only.
+    middle = rows.starts[loose] + (rows.ends[loose] - rows.starts[loose]) // 2
+    mine[loose] = kinds.among("compile")[loose] | (index_inside(middle, holders) >= 0)
+    transfer = mine & kinds.among("transfer")
+    from_device = transfer & (frame["name"] == "from_device").to_numpy(dtype=np.bool_)
+
+    def of(*names: str) -> Spans:
+        return _chosen(rows, mine & kinds.among(*names))
+
     measured, busy = measured_busy(tables, process)
     return ThreadSpans(
-        compile=_of(by_kind, "compile"),
-        device_wait=_of(by_kind, "device_wait"),
-        input_wait=_of(by_kind, "input_wait"),
-        transfer=spans_of(transfers[~from_device]),
-        read_transfer=spans_of(transfers[from_device]),
+        compile=of("compile"),
+        device_wait=of("device_wait"),
+        input_wait=of("input_wait"),
+        transfer=_chosen(rows, transfer & ~from_device),
+        read_transfer=_chosen(rows, from_device),
         plain_reads=_plain_reads(tables, process),
-        checkpoint=_of(by_kind, "checkpoint"),
-        gc=_of(by_kind, "gc"),
-        cuts=joined((_of(by_kind, "sync"), _of(by_kind, "read"))),
+        checkpoint=of("checkpoint"),
+        gc=of("gc"),
+        cuts=of("sync", "read"),
         outside=stops(tables, process),
         executions=spans_of(tables.of("executions", process)),
         measured=measured,
         busy=busy,
     )
+
+
+class _Kinds:
+    """Which rows are of some kinds, without a look at any text."""
+
+    def __init__(self, column: pd.Series[str]) -> None:
+        found = column.astype("category") if not isinstance(column.dtype, pd.CategoricalDtype) else column
+        self._codes = found.cat.codes.to_numpy()
+        self._numbers = {str(word): number for number, word in enumerate(found.cat.categories)}
+
+    def among(self, *names: str) -> Mask:
+        found = np.zeros(len(self._codes), np.bool_)
+        for number in (self._numbers[name] for name in names if name in self._numbers):
+            found |= self._codes == number
+        return found
+
+
+def _chosen(rows: Spans, mask: Mask) -> Spans:
+    return Spans(rows.starts[mask], rows.ends[mask])
 
 
 def _plain_reads(tables: RunTables, process: int) -> Spans:
@@ -63,22 +87,11 @@ def activity(tables: RunTables, process: int) -> tuple[int, int] | None:
     What a script does before it (imports, reading data) is not part of its training and has no state of its own.
     """
     frame = tables.of("spans", process)
-    spans = spans_of(frame[(frame["kind"] != "gc").to_numpy(dtype=np.bool_)])
-    executions = tables.of("executions", process)
-    inputs = tables.of("inputs", process)
-    starts = np.concatenate([spans.starts, integers(executions["time_ns"]), integers(inputs["first_ns"])])
-    if not len(starts):
+    spans = spans_of(frame)
+    kept = ~_Kinds(frame["kind"][frame["duration_ns"].notna()]).among("gc")
+    executions, inputs = tables.of("executions", process), tables.of("inputs", process)
+    starts = [spans.starts[kept], integers(executions["time_ns"]), integers(inputs["first_ns"])]
+    ends = [spans.ends[kept], spans_of(executions).ends, integers(inputs["last_ns"]), *starts]
+    if not any(map(len, starts)):
         return None
-    ends = np.concatenate([spans.ends, spans_of(executions).ends, integers(inputs["last_ns"]), starts])
-    return int(starts.min()), int(ends.max())
-
-
-def _of(by_kind: dict[str, pd.DataFrame], kind: str) -> Spans:
-    return spans_of(by_kind[kind]) if kind in by_kind else NO_SPANS
-
-
-def _inside(frame: pd.DataFrame, holders: Spans) -> Mask:
-    """Whether the middle of each row lies in a holder: samples and hooks are aligned to a few microseconds only."""
-    middle = integers(frame["time_ns"]) + integers(frame["duration_ns"]) // 2
-    inside: Mask = index_inside(middle, holders) >= 0
-    return inside
+    return min(int(times.min()) for times in starts if len(times)), max(int(t.max()) for t in ends if len(t))

@@ -8,48 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from xla_insight.analysis.event_frames import event_frames
 from xla_insight.analysis.intervals import Nanoseconds, Spans
 from xla_insight.facts.report import Site
 
 if TYPE_CHECKING:
     from xla_insight.store.reader import Run
 
-_CUT_COLUMNS = "process, step, time_ns, duration_ns, thread, trigger, executions, compiles, graph, site"
 QUERIES = {
     "steps": "select process, step, start_ns, end_ns, duration_ns, source, inferred from steps order by process, step",
-    "syncs": f"select {_CUT_COLUMNS} from syncs order by process, time_ns",
     "compiles": "select process, step, time_ns, duration_ns, thread, graph, trigger, sentence, cut_ns, site"
     " from compiles order by process, time_ns",
-    "executions": "select process, step, time_ns, duration_ns, graph, trigger, outcome, cut_ns, site from executions"
-    " order by process, time_ns",
-    "reads": "select process, step, time_ns, duration_ns, thread, method, executions, compiles, site from reads"
-    " order by process, time_ns",
-    "spans": "select process, step, time_ns, duration_ns, thread, kind, name, site from host_spans"
-    " where duration_ns is not null and (thread is null or thread = 0) order by process, time_ns",
-    "waits": "select process, step, time_ns, duration_ns, kind, site from events"
-    " where duration_ns is not null and (thread is null or thread = 0)"
-    " and (kind = 'sync' and detail = 'wait' or kind = 'device_wait' and name = 'wait_device_ops')"
-    " order by process, time_ns",
-    "counters": "select process, name, sum(delta) as delta, sum(duration_ns) as duration_ns,"
-    " count(distinct step) as steps from counters"
-    " group by process, name order by process, name",
-    "inputs": "select process, min(time_ns) as first_ns, max(time_ns) as last_ns from inputs group by process",
-    "graphs": "select graph, inputs, outputs, executions from graphs",
-    "ran": "select process, graph, trigger, site, count(*) as executions, min(time_ns) as first_ns from executions"
-    " where graph is not null group by process, graph, trigger, site order by process, first_ns",
-    "uploads": "select process, time_ns, name, dims::varchar as dims, dtype, site, maker from inputs"
-    " order by process, time_ns",
+    "graphs": "select graph, inputs, outputs, executions, input_bytes, output_bytes, aliased_bytes, temporary_bytes"
+    " from graphs",
     "stale": "select process, step, time_ns, optimizer, parameters, site from stale_optimizers"
     " order by process, time_ns",
-    "scalar_reads": "select process, time_ns, scalar from reads where scalar is not null order by process, time_ns",
-    "data_operations": "select process, time_ns, name, delta from counters where starts_with(name, 'aten::')"
-    " and name <> 'aten::_local_scalar_dense' order by process, time_ns",
     "sites": "select process, site, file, line, function, user_file, user_line, user_function, source, user_source,"
     " stack from sites",
     "loader_errors": "select process, step, time_ns, exception, message, site from loader_errors"
@@ -57,8 +37,6 @@ QUERIES = {
     "meshes": "select process, dims::varchar as dims, detail from meshes order by process, time_ns",
     "shardings": "select process, parameter, dims::varchar as dims, bytes, sharding from shardings"
     " order by process, time_ns",
-    "saves": "select process, time_ns, duration_ns, thread, name from host_spans where kind = 'checkpoint'"
-    " and duration_ns is not null order by process, time_ns",
     "faults": "select process, what, count from faults",
     "windows": "select process, time_ns, duration_ns, name, stop_ns, first_step, last_step, wall_ns, note from windows"
     " where wall_ns is not null order by process, time_ns",
@@ -112,16 +90,20 @@ class RunTables:
     window: Callable[[int, str], bytes | None] = lambda process, name: None
     """The session of a device window of a process, None when it was not kept."""
     accounts: dict[tuple[str, int], Any] = field(default_factory=dict, compare=False, repr=False)
-    """What ``time_account`` and ``idle_causes`` have worked out, by process: several tables and rules start from it."""
+    """What has been worked out once, by what and process: several tables and rules start from it."""
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         return self.frames[name]
 
     def of(self, name: str, process: int) -> pd.DataFrame:
         """The rows of one process."""
-        frame = self.frames[name]
-        mine = (frame["process"] == process).to_numpy(dtype=np.bool_)
-        return frame.copy(deep=False) if mine.all() else frame[mine]  # most runs have one process: nothing to copy
+        key = (f"rows of {name}", process)
+        if key not in self.accounts:
+            frame = self.frames[name]
+            mine = (frame["process"] == process).to_numpy(dtype=np.bool_)
+            self.accounts[key] = frame if mine.all() else frame[mine]  # most runs have one process: nothing to copy
+        rows: pd.DataFrame = self.accounts[key].copy(deep=False)
+        return rows
 
     def place(self, process: int, site: object) -> Place:
         """The place behind a site id; `NOWHERE` when the id is missing or unknown."""
@@ -154,7 +136,10 @@ class RunTables:
 
 def load_tables(run: Run) -> RunTables:
     """Load what the analysis needs from an open run."""
-    frames = {name: run.sql(query, categories=True) for name, query in QUERIES.items()}
+    with ThreadPoolExecutor(1) as beside:
+        events = beside.submit(event_frames, run)
+        frames = {name: run.sql(query, categories=True) for name, query in QUERIES.items()}
+        frames.update(events.result())
     processes = tuple(Process(p.index, p.rank, p.start_ns, p.end_ns, p.ended, p.facts) for p in run.processes)
     return RunTables(
         frames,
@@ -171,9 +156,12 @@ def load_tables(run: Run) -> RunTables:
 
 def spans_of(frame: pd.DataFrame) -> Spans:
     """The intervals of rows with ``time_ns`` and ``duration_ns``; rows of unknown duration are left out."""
-    known = frame[frame["duration_ns"].notna()]
-    starts = integers(known["time_ns"])
-    return Spans(starts, starts + integers(known["duration_ns"]))
+    starts, durations = frame["time_ns"], frame["duration_ns"]
+    known = durations.notna().to_numpy()
+    if not known.all():
+        starts, durations = starts[known], durations[known]
+    begins = integers(starts)
+    return Spans(begins, begins + integers(durations))
 
 
 def integers(column: pd.Series[Any]) -> Nanoseconds:

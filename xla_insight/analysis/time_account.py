@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xla_insight.analysis.accounting import STATES, Account, Segments, segments, sums
-from xla_insight.analysis.critical_path import critical
+from xla_insight.analysis.accounting import STATES, Account, Segments, both_sums, segments
+from xla_insight.analysis.critical_path import on_device
 from xla_insight.analysis.idle import NO_GAPS, Gaps, idle_gaps
 from xla_insight.analysis.intervals import NO_SPANS, Spans, joined
 from xla_insight.analysis.spans import activity, thread_spans
@@ -79,15 +79,15 @@ def _build(tables: RunTables, process: int) -> ProcessAccount:
     if not len(windows.starts):
         return ProcessAccount(None, NOTHING, NOTHING, NO_GAPS, NOTHING, NOTHING)
     parts = segments(windows, thread_spans(tables, process))
-    path = critical(parts)
-    by_step, step_paths = (sums(steps, one) if len(steps.starts) else NOTHING for one in (parts, path))
+    nothing = (NOTHING, NOTHING)
+    by_step, step_paths = both_sums(steps, parts, on_device(parts)) if len(steps.starts) else nothing
     if work is None:
         return ProcessAccount(None, NOTHING, by_step, NO_GAPS, NOTHING, step_paths)
     begin, end = np.searchsorted(parts.starts, work)
     inside = slice(int(begin), int(end))
     busy = None if parts.busy is None else parts.busy[inside]
     working = Segments(parts.starts[inside], parts.lengths[inside], parts.states[inside], busy)
-    whole, whole_path = (sums(_work(work), one) for one in (working, critical(working)))
+    whole, whole_path = both_sums(_work(work), working, on_device(working))
     return ProcessAccount(work, whole, by_step, idle_gaps(working), whole_path, step_paths)
 
 

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from xla_insight.analysis.accounting import STATES, Segments
-from xla_insight.analysis.idle import Gaps
+from xla_insight.analysis.idle import Gaps, longest
 from xla_insight.analysis.idle_causes import WORDS, GapPlaces, describe_gap, gap_places
 from xla_insight.analysis.intervals import Cover, Mask, Nanoseconds, Spans, refined, union
 from xla_insight.analysis.tables import RunTables, spans_of
@@ -123,9 +123,7 @@ class Timeline:
 
     def longest_gaps(self, begin_ns: int, end_ns: int, count: int) -> list[int]:
         """Numbers of the longest gaps that share an instant with a stretch of time, longest first."""
-        inside = self.gaps.within(begin_ns, end_ns)
-        order = np.argsort(-self.gaps.lengths[inside], kind="stable")[:count]
-        return [inside.start + int(index) for index in order]
+        return longest(self.gaps, count, self.gaps.within(begin_ns, end_ns))
 
     def opener_stack(self, index: int) -> tuple[tuple[str, int, str], ...]:
         """(file, line, function), innermost first, of the cut that opened a gap; empty when none did."""
@@ -197,23 +195,30 @@ def _state_covers(parts: Segments, kept: Mask) -> dict[HostState, Cover]:
 def _device_covers(executions: pd.DataFrame, measured: Spans, busy: Spans) -> dict[str, Cover]:
     """When each graph held the device: from its dispatch, or from when the one before it was ready; where the device
     was ``measured`` only while it was ``busy``."""
-    known = executions[executions["duration_ns"].notna()].sort_values(["time_ns", "duration_ns"])
+    known = executions[executions["duration_ns"].notna()]
     if known.empty:
         return {}
     raw = spans_of(known)
+    in_order = bool((raw.starts[1:] > raw.starts[:-1]).all())
+    order = np.arange(len(raw.starts)) if in_order else np.lexsort((raw.ends, raw.starts))
+    raw = Spans(raw.starts[order], raw.ends[order])
     ready = np.maximum.accumulate(raw.ends)
     begins = np.maximum(raw.starts, np.append(raw.starts[:1], ready[:-1]))
     ends = np.maximum(begins, raw.ends)
-    names = known["graph"].astype(object).where(known["graph"].notna(), OTHER_GRAPHS).to_numpy()
     begins, ends, origin = refined(Spans(begins, ends), measured, busy)
-    names = names[origin]
-    held = pd.Series(ends - begins).groupby(names).sum().sort_values(ascending=False, kind="stable")
-    listed = [str(name) for name in held.index if name != OTHER_GRAPHS][:MOST_GRAPHS]
-    codes = pd.Categorical(names, categories=[*listed, OTHER_GRAPHS]).codes.astype(np.int64)
-    codes[codes < 0] = len(listed)
+    graph = known["graph"].astype("category").cat
+    words, codes = [str(word) for word in graph.categories], graph.codes.to_numpy()[order][origin].astype(np.int64)
+    named = codes >= 0
+    held = np.bincount(codes[named], weights=(ends - begins)[named], minlength=len(words))
+    ran = np.unique(codes[named]).tolist()
+    ranked = sorted((code for code in ran if words[code] != OTHER_GRAPHS), key=lambda code: (-held[code], words[code]))
+    listed = ranked[:MOST_GRAPHS]
+    row = np.full(len(words) + 1, len(listed), np.int64)  # the last is for those without a name
+    row[listed] = np.arange(len(listed))
+    rows = row[codes]
     covers = {}
-    for code, name in enumerate([*listed, OTHER_GRAPHS]):
-        mine = (codes == code) & (ends > begins)
+    for number, name in enumerate([*(words[code] for code in listed), OTHER_GRAPHS]):
+        mine = (rows == number) & (ends > begins)
         if mine.any():
             covers[name] = Cover(Spans(begins[mine], ends[mine]))
     return covers

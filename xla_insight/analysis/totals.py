@@ -19,7 +19,9 @@ _DIGITS_MS = 6
 def graph_facts(tables: RunTables) -> GraphFacts:
     """Totals over all processes of the run."""
     compiles = tables["compiles"]
-    known = {graph for name in ("compiles", "executions", "graphs") for graph in tables[name]["graph"].dropna()}
+    known = {
+        graph for name in ("compiles", "executions", "graphs") for graph in tables[name]["graph"].dropna().unique()
+    }
     totals = dict.fromkeys(("compiles", "executions", "cache_hits", "persistent_hits"), 0)
     for process in tables.processes:
         for name in totals:

@@ -1,5 +1,7 @@
 """The timeline figure: host states, value reads, compiles, device by graph and transfers over one stretch of time.
 
+The rows are one picture: as shapes, a thousand columns of a dozen colours take a browser most of a second.
+
 Owns what is drawn where, the ticks of its time axis and what a pointer reads. Takes columns prepared by
 ``analysis.timeline`` and colours from ``figures_colours``; computes no conclusion.
 """
@@ -21,6 +23,7 @@ from xla_insight.facts.report import HostState, IdleGap
 from xla_insight.report import figures_hover, numbers
 from xla_insight.report.figures import HOST_WORDS, STACK_ORDER, Canvas
 from xla_insight.report.figures_colours import Colours, colours, graph_colour
+from xla_insight.report.figures_raster import Band, picture
 
 ROW_WORDS = {"read": "value reads", "compile": "compiles", "transfer": "transfers"}
 _ROWS_PX = (("steps", 18), ("host", 84), ("read", 16), ("compile", 16), ("device", 64), ("transfer", 16))
@@ -50,26 +53,65 @@ def timeline_figure(
     ``marked``: an idle gap to point at.
     """
     chosen = colours(canvas.scheme)
-    figure, notes = _figure(view, origin_ns, canvas), _Notes()
+    notes = _Notes()
     _name_rows(notes, canvas)
-    x = (view.edges - origin_ns).astype(np.float64)
-    for state in STACK_ORDER:
-        if state in view.host:
-            _area(figure, x, view.host[state], ("yhost", HOST_WORDS[state], chosen.host[state]))
-    for rank, name, shares in _ranked(view.device, names):
-        # The most frequent graph is neutral elsewhere; here that would look like waiting.
-        colour = chosen.device_busy if rank == 0 else graph_colour(rank, canvas.scheme)
-        colour = chosen.muted if name == OTHER_GRAPHS else colour
-        _area(figure, x, shares, ("ydevice", _graph_word(name), colour))
-    tints = {"read": chosen.ink, "compile": chosen.host[HostState.COMPILE], "transfer": chosen.host[HostState.TRANSFER]}
-    for kind, tint in tints.items():
-        _marks(figure, x, view, (kind, tint))
     _step_lines(notes, view, origin_ns, canvas)
     if marked is not None:
         _outline(notes, marked, origin_ns, chosen)
-    _probe(figure, x, view, origin_ns)
-    figure.update_layout(annotations=notes.texts, shapes=notes.lines)
-    return figure
+    layout = _layout(view, origin_ns, canvas)
+    layout.update(annotations=notes.texts, shapes=notes.lines, images=[_rows(view, names, canvas, origin_ns)])
+    # What is written here needs no check, which takes longer than the rest.
+    traces = [_probe(view, origin_ns), *_handles(view, origin_ns)]
+    return go.Figure({"data": traces, "layout": layout}, _validate=False)
+
+
+def _rows(view: TimelineView, names: Sequence[str], canvas: Canvas, origin_ns: int) -> dict[str, Any]:
+    """All rows as one picture over the whole plot."""
+    chosen, columns = colours(canvas.scheme), _Columns(view, canvas.columns)
+    tops = {name: round((1 - high) * plot_px()) for name, (_, high) in _domains().items()}
+    heights = dict(_ROWS_PX)
+
+    def band(row: str, parts: Sequence[tuple[str, Shares]]) -> Band:
+        shares = np.vstack([columns.shares(part) for _, part in parts]) if parts else np.zeros((0, columns.count))
+        return Band(tops[row], heights[row], [colour for colour, _ in parts], shares)
+
+    host = [(chosen.host[state], view.host[state]) for state in STACK_ORDER if state in view.host]
+    device = []
+    for rank, name, shares in _ranked(view.device, names):
+        # The most frequent graph is neutral elsewhere; here that would look like waiting.
+        colour = chosen.device_busy if rank == 0 else graph_colour(rank, canvas.scheme)
+        device.append((chosen.muted if name == OTHER_GRAPHS else colour, shares))
+    bands = [band("host", host), band("device", device)]
+    tints = {"read": chosen.ink, "compile": chosen.host[HostState.COMPILE], "transfer": chosen.host[HostState.TRANSFER]}
+    for kind, tint in tints.items():
+        bands.append(Band(tops[kind], heights[kind], [tint], columns.marks(view, kind)[None, :]))
+    source = picture(bands, columns.count, plot_px())
+    begin = view.begin_ns - origin_ns
+    place = {"x": begin, "xref": "x", "sizex": view.end_ns - view.begin_ns, "y": 1, "yref": "paper", "sizey": 1}
+    return {"name": "rows", "source": source, **place, "sizing": "stretch", "layer": "above"}
+
+
+class _Columns:
+    """The stretch of a view in columns of equal width, at most one a pixel; a view may have more edges."""
+
+    def __init__(self, view: TimelineView, most: int) -> None:
+        begin, end = view.begin_ns, view.end_ns
+        self.count = min(most, end - begin)
+        wanted = np.linspace(begin, end, self.count + 1).astype(np.int64)
+        self._first = np.searchsorted(view.edges, wanted)[:-1]
+        self._lengths, self._whole = np.diff(view.edges), np.diff(wanted)
+
+    def shares(self, shares: Shares) -> Shares:
+        """Shares of the columns of the view as shares of these."""
+        summed: Shares = np.add.reduceat(shares * self._lengths, self._first) / self._whole
+        return summed
+
+    def marks(self, view: TimelineView, kind: str) -> Shares:
+        """The height of each column's mark of a kind of event, however short it was; 0 where there was none."""
+        empty = np.zeros(len(self._lengths))
+        shares = self.shares(view.rows.get(kind, empty))
+        counts = np.add.reduceat(view.counts.get(kind, empty), self._first)
+        return np.where((counts > 0) | (shares > 0), np.maximum(shares, _LEAST_MARK), 0.0)
 
 
 @dataclass(slots=True)
@@ -92,7 +134,7 @@ def _domains() -> dict[str, tuple[float, float]]:
     return found
 
 
-def _figure(view: TimelineView, origin_ns: int, canvas: Canvas) -> go.Figure:
+def _layout(view: TimelineView, origin_ns: int, canvas: Canvas) -> dict[str, Any]:
     chosen = colours(canvas.scheme)
     fixed = {"fixedrange": True, "zeroline": False, "showgrid": False, "ticks": "", "showticklabels": False}
     begin, end = view.begin_ns - origin_ns, view.end_ns - origin_ns
@@ -100,30 +142,28 @@ def _figure(view: TimelineView, origin_ns: int, canvas: Canvas) -> go.Figure:
     axes = {
         f"yaxis{_AXES[name][1:]}": {**fixed, "domain": domain, "range": [0, 1]} for name, domain in _domains().items()
     }
-    return go.Figure(
-        layout=go.Layout(
-            template="none",
-            height=height_px(),
-            margin={"l": canvas.left_px, "r": canvas.right_px, "t": _TOP_PX, "b": _BOTTOM_PX},
-            paper_bgcolor="rgba(0,0,0,0)",
-            plot_bgcolor="rgba(0,0,0,0)",
-            font={"family": figures_hover.FONT, "size": 12, "color": chosen.muted},
-            showlegend=False,
-            dragmode="zoom",
-            hovermode="x",
-            hoverdistance=-1,
-            hoverlabel=figures_hover.label(chosen),
-            xaxis={
-                "range": [begin, end],
-                "anchor": "y6",
-                "title": {"text": title, "standoff": 6, "font": {"size": 12}},
-                "tickvals": ticks,
-                "ticktext": texts,
-                **figures_hover.ruled(chosen),
-            },
-            **axes,
-        )
-    )
+    return {
+        "template": "none",
+        "height": height_px(),
+        "margin": {"l": canvas.left_px, "r": canvas.right_px, "t": _TOP_PX, "b": _BOTTOM_PX},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"family": figures_hover.FONT, "size": 12, "color": chosen.muted},
+        "showlegend": False,
+        "dragmode": "zoom",
+        "hovermode": "x",
+        "hoverdistance": -1,
+        "hoverlabel": figures_hover.label(chosen),
+        "xaxis": {
+            "range": [begin, end],
+            "anchor": "y6",
+            "title": {"text": title, "standoff": 6, "font": {"size": 12}},
+            "tickvals": ticks,
+            "ticktext": texts,
+            **figures_hover.ruled(chosen),
+        },
+        **axes,
+    }
 
 
 def _name_rows(notes: _Notes, canvas: Canvas) -> None:
@@ -149,53 +189,6 @@ def _graph_word(name: str) -> str:
     return "other graphs" if name == OTHER_GRAPHS else f"graph {numbers.short_hash(name)}"
 
 
-def _corners(x: Shares, heights: Shares) -> tuple[Shares, Shares]:
-    """The outline of columns, without corners at which nothing changes."""
-    kept = np.append(True, heights[1:] != heights[:-1])
-    return np.append(x[:-1][kept], x[-1]), np.append(heights[kept], heights[-1])
-
-
-def _area(figure: go.Figure, x: Shares, shares: Shares, look: tuple[str, str, str]) -> None:
-    """One state or graph, stacked on those before it. Stacks need the same columns in all their areas."""
-    row, word, colour = look
-    figure.add_trace(
-        go.Scatter(
-            name=word,
-            x=x,
-            y=np.append(shares, shares[-1]).astype(np.float32),
-            yaxis=_AXES[row[1:]],
-            mode="lines",
-            stackgroup=row,
-            fillcolor=colour,
-            line={"width": 0, "shape": "hv"},
-            hoverinfo="skip",
-        )
-    )
-
-
-def _marks(figure: go.Figure, x: Shares, view: TimelineView, look: tuple[str, str]) -> None:
-    kind, colour = look
-    counts = view.counts.get(kind)
-    shares = view.rows.get(kind, np.zeros(len(x) - 1))
-    if counts is None or not (counts.any() or shares.any()):
-        return
-    heights = np.where((counts > 0) | (shares > 0), np.maximum(shares, _LEAST_MARK), 0.0)
-    xs, ys = _corners(x, heights)
-    figure.add_trace(
-        go.Scatter(
-            name=ROW_WORDS[kind],
-            x=xs,
-            y=ys.astype(np.float32),
-            yaxis=_AXES[kind],
-            mode="lines",
-            fill="tozeroy",
-            fillcolor=colour,
-            line={"width": 0, "shape": "hv"},
-            hoverinfo="skip",
-        )
-    )
-
-
 def _step_lines(notes: _Notes, view: TimelineView, origin_ns: int, canvas: Canvas) -> None:
     """A line where each step begins, and its number where there is room for it."""
     colour = colours(canvas.scheme).muted
@@ -216,19 +209,27 @@ def _outline(notes: _Notes, gap: IdleGap, origin_ns: int, chosen: Colours) -> No
     notes.lines.append({"type": "rect", **corners, "line": {"color": chosen.accent, "width": 2}})
 
 
-def _probe(figure: go.Figure, x: Shares, view: TimelineView, origin_ns: int) -> None:
+def _probe(view: TimelineView, origin_ns: int) -> dict[str, Any]:
     """What the pointer reads and a click hits: one invisible point a column."""
-    figure.add_trace(
-        go.Scatter(
-            name="probe",
-            x=(x[:-1] + x[1:]) / 2,
-            y=np.full(len(x) - 1, 0.5, np.float32),
-            yaxis=_AXES["device"],
-            customdata=np.column_stack([view.edges[:-1], view.edges[1:]]) - origin_ns,
-            text=_texts(view, origin_ns),
-            **figures_hover.PROBE,
-        )
-    )
+    edges = view.edges - origin_ns
+    return {
+        "type": "scatter",
+        "name": "probe",
+        "x": (edges[:-1] + edges[1:]) / 2,
+        "y": np.full(len(edges) - 1, 0.5, np.float32),
+        "yaxis": _AXES["device"],
+        "customdata": np.column_stack([edges[:-1], edges[1:]]),
+        "text": _texts(view, origin_ns),
+        **figures_hover.PROBE,
+    }
+
+
+def _handles(view: TimelineView, origin_ns: int) -> list[dict[str, Any]]:
+    """Nothing to see: a row without a trace could not be dragged over."""
+    ends = [view.begin_ns - origin_ns, view.end_ns - origin_ns]
+    unseen = {"type": "scatter", "mode": "lines", "opacity": 0, "hoverinfo": "skip", "x": ends, "y": [0, 0]}
+    kinds = [kind for kind in ROW_WORDS if kind in view.rows or view.counts.get(kind, np.zeros(1)).any()]
+    return [{**unseen, "name": row, "yaxis": _AXES[row]} for row in ("host", *kinds)]
 
 
 def _texts(view: TimelineView, origin_ns: int) -> list[str]:

@@ -6,6 +6,7 @@ files are whole to ``loading`` and the tables to ``views``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import tempfile
@@ -18,10 +19,12 @@ import pyarrow.parquet as pq
 
 from xla_insight.facts.events import Kind
 from xla_insight.store import views
+from xla_insight.store.columns import ProcessColumns
 from xla_insight.store.loading import Loaded, ProcessLog
 from xla_insight.store.process_facts import MAX_NS, is_whole, plausible_anchor
 from xla_insight.store.schema import EVENT_SCHEMA
 from xla_insight.store.step_index import StepIndex
+from xla_insight.store.steps import create_steps
 
 _COLUMNS = ("kind", "thread", "graph", "site", "name", "value", "dims", "detail")
 _TAIL = "tail"
@@ -41,24 +44,54 @@ class Lifetime:
     offset_ns: int
 
 
-def build_database(loaded: Loaded) -> tuple[duckdb.DuckDBPyConnection, list[Lifetime]]:
-    """The database with all tables of `views.TABLES`, and the lifetime of each process. Raises duckdb.Error."""
+@dataclass(frozen=True)
+class Database:
+    """The database with all tables of `views.TABLES`; of each process its files and lifetime; and the steps of all."""
+
+    connection: duckdb.DuckDBPyConnection
+    files: list[tuple[str, ...]]
+    lifetimes: list[Lifetime]
+    steps: StepIndex
+
+    def columns(self) -> list[ProcessColumns]:
+        """Where the rows of each process are, for who reads them without a query."""
+        return _columns(self.connection, self.files, [life.offset_ns for life in self.lifetimes])
+
+
+def build_database(loaded: Loaded) -> Database:
+    """Open the log of a run as tables. Raises duckdb.Error."""
     small = _is_small(loaded.processes)
     connection = duckdb.connect(":memory:", config={"threads": 1} if small else {})
     _configure(connection, loaded)
     _create_tail(connection, loaded.processes)
     offsets = _offsets(connection, loaded.processes)
     _create_log(connection, _log_query(loaded.processes, offsets), small)
+    connection.execute(views.RARE)
     lifetimes = _lifetimes(connection, loaded.processes, offsets)
     _create_processes(connection, loaded.processes, lifetimes)
     connection.execute(views.SITES)
-    connection.execute(views.STEPS)
+    files = [tuple(process.files) for process in loaded.processes]
+    beginnings = [(log.rank, life.start_ns) for log, life in zip(loaded.processes, lifetimes, strict=True)]
+    create_steps(connection, _columns(connection, files, offsets), beginnings)
     bounds = connection.sql("SELECT process, step, start_ns, end_ns FROM steps ORDER BY process, end_ns")
-    StepIndex(bounds.to_arrow_table()).register(connection)
+    steps = StepIndex(bounds.to_arrow_table())
+    steps.register(connection)
     for name, query in {**views.VIEWS, "graphs": views.GRAPHS}.items():
         connection.execute(f"CREATE VIEW {name} AS {query}")
     connection.execute("SET lock_configuration = true")
-    return connection, lifetimes
+    return Database(connection, files, lifetimes, steps)
+
+
+def _columns(
+    connection: duckdb.DuckDBPyConnection, files: list[tuple[str, ...]], offsets: list[int]
+) -> list[ProcessColumns]:
+    columns = ", ".join(EVENT_SCHEMA.names)
+    found = []
+    for process, (paths, offset_ns) in enumerate(zip(files, offsets, strict=True)):
+        with contextlib.closing(connection.cursor()) as cursor:
+            tail = cursor.sql(f"SELECT {columns} FROM {_TAIL} WHERE process = {process}").to_arrow_table()
+        found.append(ProcessColumns(paths, tail, offset_ns))
+    return found
 
 
 def _configure(connection: duckdb.DuckDBPyConnection, loaded: Loaded) -> None:

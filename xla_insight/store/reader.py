@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xla_insight.errors import QueryError, RunFormatError
+from xla_insight.store.columns import Wanted, read_columns
 from xla_insight.store.database import Lifetime, build_database
 from xla_insight.store.graph_files import FOLDER, HLO, IR, MAX_MODULE_BYTES, OPTIMIZED, decompress, graph_of
 from xla_insight.store.loading import Loaded, ProcessLog, load
@@ -63,9 +64,12 @@ class Run:
         self.problems: list[str] = loaded.problems
         self._files = loaded.files
         try:
-            self._connection, lifetimes = build_database(loaded)
-        except duckdb.Error as error:
+            self._database = build_database(loaded)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:
             raise RunFormatError(f"{path} cannot be opened: {_first_line(error)}") from error
+        self._connection, lifetimes = self._database.connection, self._database.lifetimes
+        self.offsets_ns = [life.offset_ns for life in lifetimes]
+        self.steps_at = self._database.steps.steps_of
         logs = zip(loaded.processes, lifetimes, strict=True)
         self.processes = [_process_info(index, log, life) for index, (log, life) in enumerate(logs)]
 
@@ -104,6 +108,16 @@ class Run:
         Sums of whole numbers are int64 where they fit. Raises QueryError with the first line of the reason.
         """
         return self._read(query, lambda relation: _without_decimals(relation.to_arrow_table()))
+
+    def columns(self, wanted: Mapping[str, Wanted]) -> dict[str, pa.Table]:
+        """Rows of the log by kind, on the axis of the run: what ``events`` holds, without a query, for many rows.
+
+        Raises QueryError.
+        """
+        try:
+            return read_columns(self._database.columns(), wanted)
+        except (OSError, duckdb.Error, pa.ArrowException) as error:
+            raise QueryError(_first_line(error)) from error
 
     def _read(self, query: str, fetch: Callable[[duckdb.DuckDBPyRelation], Any]) -> Any:
         with contextlib.closing(self._connection.cursor()) as connection:

@@ -44,19 +44,25 @@ class StepIndex:
     def step_at(self, process: pa.Array, time_ns: pa.Array) -> pa.Array:
         """The step of each instant; null before the first step and after the last mark."""
         owner, times = np.asarray(process), np.asarray(time_ns.fill_null(_NEVER))
-        steps = np.zeros(len(times), np.int32)
-        outside = np.ones(len(times), np.bool_)
+        if not len(owner) or (owner[0] == owner[-1] and (owner == owner[0]).all()):
+            steps, outside = self.steps_of(int(owner[0]) if len(owner) else -1, times)
+            return pa.array(steps, mask=outside)
+        steps, outside = np.zeros(len(times), np.int32), np.ones(len(times), np.bool_)
         for index in np.unique(owner):
-            bounds = self._bounds.get(int(index))
-            if bounds is None:
-                continue
             mine = owner == index
-            found = np.searchsorted(bounds.ends_ns, times[mine])
-            late = found == len(bounds.ends_ns)
-            found[late] = 0
-            steps[mine] = bounds.numbers[found]
-            outside[mine] = late | (times[mine] < bounds.begin_ns)
+            steps[mine], outside[mine] = self.steps_of(int(index), times[mine])
         return pa.array(steps, mask=outside)
+
+    def steps_of(self, process: int, times_ns: NDArray[np.int64]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+        """The step of each instant of a process, and which instants are in none (their step means nothing)."""
+        bounds = self._bounds.get(process)
+        if bounds is None:
+            return np.zeros(len(times_ns), np.int32), np.ones(len(times_ns), np.bool_)
+        found = np.searchsorted(bounds.ends_ns, times_ns)
+        outside = found == len(bounds.ends_ns)
+        found[outside] = 0
+        outside |= times_ns < bounds.begin_ns
+        return bounds.numbers[found], outside
 
     def register(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Make it the function `FUNCTION` of a database."""

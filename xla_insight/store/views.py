@@ -6,7 +6,9 @@ kinds. Leaves where the log comes from to ``database``.
 
 from __future__ import annotations
 
-from xla_insight.facts.events import CacheOutcome, Kind, StepSource, Trigger
+from collections.abc import Iterable
+
+from xla_insight.facts.events import CacheOutcome, Kind, Trigger
 from xla_insight.store.step_index import FUNCTION
 
 TABLES = (
@@ -47,11 +49,35 @@ HOST_KINDS = (
     Kind.TRANSFER,
 )
 
+COMMON_KINDS = (
+    Kind.SYNC,
+    Kind.READ,
+    Kind.EXECUTION,
+    Kind.TRANSFER,
+    Kind.DEVICE_WAIT,
+    Kind.INPUT_WAIT,
+    Kind.CHECKPOINT,
+    Kind.GC,
+    Kind.BACKWARD,
+    Kind.STEP,
+    Kind.INPUT,
+    Kind.COUNTER,
+)
+"""Kinds of which there are some in every step; rows of the others are few."""
+
+
+def _listed(kinds: Iterable[Kind]) -> str:
+    return ", ".join(f"'{kind}'" for kind in kinds)
+
+
+# Many tables hold a handful of rows. To find them among millions takes longer than to keep them once.
+RARE = f"CREATE TABLE rare AS SELECT * FROM log WHERE kind NOT IN ({_listed(COMMON_KINDS)})"
+
 SITES = f"""
 CREATE TABLE sites AS
 WITH defined AS (
     SELECT process, site, any_value(name ORDER BY time_ns) AS name
-    FROM log WHERE kind = '{Kind.SITE}' AND site IS NOT NULL GROUP BY process, site
+    FROM rare WHERE kind = '{Kind.SITE}' AND site IS NOT NULL GROUP BY process, site
 ), parsed AS (
     SELECT process, site, CASE WHEN json_valid(name) THEN name::JSON END AS j FROM defined
 )
@@ -62,60 +88,6 @@ SELECT process, site,
        j->>'$.source' AS source, j->>'$.user_source' AS user_source,
        CASE WHEN json_type(j, '$.stack') = 'ARRAY' THEN j->>'$.stack' END AS stack
 FROM parsed ORDER BY process, site
-"""
-
-_SOURCES = ", ".join(f"'{source}'" for source in StepSource)
-_NO_STEP_SYNCS = ", ".join(f"'{trigger}'" for trigger in (
-    Trigger.FORCED, Trigger.READ, Trigger.AUTOGRAD, Trigger.DYNAMO_COMPILE,
-))  # fmt: skip
-
-# A step covers (end of the one before, its own end]; the first begins with the recording. Numbers are the recorder's
-# own while they rise, so that a lost mark does not shift those after it. A compiled function cuts twice at the line
-# that calls it, before and after its body: one of the two ends the step. Where dynamo runs graphs, a sync at the end of
-# the step may have nothing left to run, and still ends it; without one, the call of the compiled function does.
-STEPS = f"""
-CREATE TABLE steps AS
-WITH marked AS (
-    SELECT process, time_ns AS end_ns, value, name AS source, list_position([{_SOURCES}], name) AS place
-    FROM log WHERE kind = '{Kind.STEP}' AND list_contains([{_SOURCES}], name)
-), best AS (
-    SELECT process, min(place) AS place FROM marked GROUP BY process
-), dynamo AS (
-    SELECT DISTINCT process FROM log WHERE kind = '{Kind.SYNC}' AND name = '{Trigger.DYNAMO_EXECUTE}'
-), cuts AS (
-    SELECT e.process, e.time_ns + coalesce(e.duration_ns, 0) AS end_ns,
-           e.value > 0 OR e.process IN (SELECT process FROM dynamo) AS ran,
-           e.name = '{Trigger.DYNAMO_EXECUTE}' AS called,
-           coalesce(s.user_file, s.file) AS file, coalesce(s.user_line, s.line) AS line,
-           CASE WHEN e.name = '{Trigger.COMPILED_FUNCTION}' THEN e.site ELSE -1 END AS part
-    FROM log e JOIN sites s ON s.process = e.process AND s.site = e.site
-    WHERE e.kind = '{Kind.SYNC}' AND (e.duration_ns IS NOT NULL OR e.name = '{Trigger.DYNAMO_EXECUTE}')
-      AND e.name NOT IN ({_NO_STEP_SYNCS})
-      AND e.process NOT IN (SELECT process FROM best)
-), lines AS (
-    SELECT process, file, line, part, row_number() OVER (
-        PARTITION BY process
-        ORDER BY count(*) FILTER (ran) DESC, bool_and(called), count(*) DESC, max(end_ns) DESC, file, line
-    ) AS place
-    FROM cuts WHERE file IS NOT NULL AND line IS NOT NULL GROUP BY process, file, line, part
-), ends AS (
-    SELECT process, end_ns, value, source, false AS inferred FROM marked JOIN best USING (process, place)
-    UNION ALL
-    SELECT process, end_ns, NULL, '{StepSource.SYNC_SITE}', true FROM cuts JOIN lines USING (process, file, line, part)
-    WHERE lines.place = 1
-), numbered AS (
-    SELECT e.process, p.rank, e.end_ns, coalesce(lag(e.end_ns) OVER w, p.start_ns) AS start_ns, e.source, e.inferred,
-           row_number() OVER w - 1 AS nth, e.value, lag(e.value) OVER w AS earlier
-    FROM ends e JOIN processes p ON p.process = e.process WHERE e.end_ns > p.start_ns
-    WINDOW w AS (PARTITION BY e.process ORDER BY e.end_ns)
-), trusted AS (
-    SELECT process, coalesce(bool_and(value IS NOT NULL AND value = trunc(value) AND value BETWEEN 0 AND 1e9
-                                      AND (earlier IS NULL OR value > earlier)), false) AS rising
-    FROM numbered GROUP BY process
-)
-SELECT process, rank, (CASE WHEN rising THEN value ELSE nth END)::INTEGER AS step, start_ns, end_ns,
-       end_ns - start_ns AS duration_ns, source, inferred
-FROM numbered JOIN trusted USING (process) ORDER BY process, end_ns
 """
 
 _SITE = "e.site, s.file, s.line, s.function, s.user_file, s.user_line, s.user_function"
@@ -131,8 +103,8 @@ _WHO_CUT = f"e.process, e.rank, {_CUT_STEP}, e.time_ns"
 
 def _of(*kinds: Kind) -> str:
     """The rows of some kinds, as ``e`` of a FROM clause."""
-    listed = ", ".join(f"'{kind}'" for kind in kinds)
-    return f"(SELECT * FROM log WHERE kind IN ({listed})) e"
+    rows = "log" if set(kinds) & set(COMMON_KINDS) else "rare"
+    return f"(SELECT * FROM {rows} WHERE kind IN ({_listed(kinds)})) e"
 
 
 _CUTS = f"""(
@@ -185,23 +157,23 @@ VIEWS = {
     "shardings": f"""
         SELECT {_WHO}, e.name AS parameter, e.dims, try_cast(e.value AS BIGINT) AS bytes, e.detail AS sharding
         FROM {_of(Kind.SHARDING)}""",
-    "faults": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.FAULT}'",
-    "losses": f"SELECT {_TOLD} FROM log WHERE kind = '{Kind.LOST}'",
-    "marks": f"SELECT process, rank, time_ns, name, detail FROM log WHERE kind = '{Kind.MARK}'",
+    "faults": f"SELECT {_TOLD} FROM rare WHERE kind = '{Kind.FAULT}'",
+    "losses": f"SELECT {_TOLD} FROM rare WHERE kind = '{Kind.LOST}'",
+    "marks": f"SELECT process, rank, time_ns, name, detail FROM rare WHERE kind = '{Kind.MARK}'",
     "windows": f"""
         SELECT process, rank, time_ns, duration_ns, name, try_cast(value AS BIGINT) AS stop_ns,
                try_cast(dims[2] AS INTEGER) AS first_step, try_cast(dims[3] AS INTEGER) AS last_step,
                dims[1] AS wall_ns, dims[4] AS bytes, detail AS note
-        FROM log WHERE kind = '{Kind.WINDOW}' AND duration_ns IS NOT NULL""",
+        FROM rare WHERE kind = '{Kind.WINDOW}' AND duration_ns IS NOT NULL""",
     "sources": f"""
         SELECT file, line, any_value(text ORDER BY process, time_ns) AS text FROM (
             SELECT process, time_ns, name AS file,
                    try_cast(dims[1] AS INTEGER) + generate_subscripts(string_split(detail, chr(10)), 1) - 1 AS line,
                    unnest(string_split(detail, chr(10))) AS text
-            FROM log WHERE kind = '{Kind.SOURCE}' AND name IS NOT NULL AND detail IS NOT NULL
+            FROM rare WHERE kind = '{Kind.SOURCE}' AND name IS NOT NULL AND detail IS NOT NULL
         ) WHERE line IS NOT NULL GROUP BY file, line""",
     "threads": f"""
-        SELECT process, rank, thread, any_value(name ORDER BY time_ns) AS name FROM log
+        SELECT process, rank, thread, any_value(name ORDER BY time_ns) AS name FROM rare
         WHERE kind = '{Kind.THREAD}' AND thread IS NOT NULL GROUP BY process, rank, thread""",
 }
 
@@ -224,7 +196,7 @@ WITH defined AS (
            max(dims[4]) AS output_bytes, max(dims[5]) AS aliased_bytes, max(dims[6]) AS temporary_bytes,
            max(dims[7]) AS program_bytes, arg_min(name, time_ns) AS trigger, arg_min(process, time_ns) AS process,
            arg_min(site, time_ns) AS site, count(DISTINCT process) AS processes, min(time_ns) AS first_time_ns
-    FROM log WHERE kind = '{Kind.GRAPH}' AND graph IS NOT NULL GROUP BY graph
+    FROM rare WHERE kind = '{Kind.GRAPH}' AND graph IS NOT NULL GROUP BY graph
 ), ran AS (
     SELECT graph, count(*) AS executions, count(*) FILTER (detail = '{CacheOutcome.HIT}') AS hits,
            try_cast(sum(busy_ns) AS BIGINT) AS device_ns, min(step) AS first_step, max(step) AS last_step,

@@ -15,7 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from xla_insight.analysis.idle_causes import opened_idle
-from xla_insight.analysis.intervals import Mask, index_inside, union
+from xla_insight.analysis.intervals import Mask, Nanoseconds, index_inside, union
 from xla_insight.analysis.tables import Place, RunTables, integers, spans_of
 from xla_insight.analysis.time_account import process_account
 from xla_insight.facts.events import Trigger
@@ -58,25 +58,34 @@ class Reads:
 
 
 def classified_reads(tables: RunTables) -> Reads:
-    """All reads of a run. ``wait_ns`` leaves out the compiles inside a read (``compile_ns``), which have an entry of
-    their own.
+    """All reads of a run; remembered with the tables. ``wait_ns`` leaves out the compiles inside a read
+    (``compile_ns``), which have an entry of their own.
 
     ``idle_ns``: for how long the device then had nothing to run while the host did what it could have done before;
     missing where the device was not observed, and for reads inside operations.
     """
+    key = ("classified reads", 0)
+    if key not in tables.accounts:
+        tables.accounts[key] = _classified_reads(tables)
+    found: Reads = tables.accounts[key]
+    return found
+
+
+def _classified_reads(tables: RunTables) -> Reads:
     reads = _all_reads(tables)
     if reads.empty:
         return Reads(reads.assign(stack=0, role="", wait_ns=0, compile_ns=0, idle_ns=np.nan), ())
     stack: NDArray[np.int64] = reads.groupby(["process", "site"], dropna=False, sort=False).ngroup().to_numpy()
     firsts = reads.iloc[np.unique(stack, return_index=True)[1]]
     places = tuple(tables.place(process, site) for process, site in zip(firsts["process"], firsts["site"], strict=True))
-    roles = np.array([_role(place) for place in places], dtype=object)[stack]
-    roles[inside_checkpoints(tables, reads)] = Role.SAVING
-    idle_ns = np.where(reads["method"].isin(INSIDE), np.nan, _idle_ns(tables, reads))
+    roles = [str(role) for role in Role]
+    role = np.array([roles.index(_role(place)) for place in places], np.int8)[stack]
+    role[inside_checkpoints(tables, reads)] = roles.index(Role.SAVING)
+    idle_ns = np.where(reads["method"].isin(INSIDE).to_numpy(np.bool_), np.nan, _idle_ns(tables, reads))
     compile_ns = _compile_ns(tables, reads)
     wait_ns = (reads["duration_ns"].fillna(0) - compile_ns).clip(lower=0)
     times = {"wait_ns": wait_ns, "compile_ns": compile_ns, "idle_ns": idle_ns}
-    return Reads(reads.assign(stack=stack, role=roles, **times), places)
+    return Reads(reads.assign(stack=stack, role=pd.Categorical.from_codes(role, categories=roles), **times), places)
 
 
 def _all_reads(tables: RunTables) -> pd.DataFrame:
@@ -145,10 +154,14 @@ def _role(place: Place) -> Role:
 
 def _compile_ns(tables: RunTables, reads: pd.DataFrame) -> NDArray[np.float64]:
     compiles = tables["compiles"]
-    inside = compiles[compiles["cut_ns"].notna()].groupby(["process", "cut_ns"])["duration_ns"].sum()
-    keys = pd.MultiIndex.from_arrays([reads["process"], reads["time_ns"]])
-    compiling: NDArray[np.float64] = inside.reindex(keys).fillna(0).to_numpy(np.float64)
-    return compiling
+    inside = compiles[compiles["cut_ns"].notna()]
+    found = np.zeros(len(reads), np.float64)
+    for process in inside["process"].unique():
+        own = inside[inside["process"] == process]
+        mine = (reads["process"] == process).to_numpy(dtype=np.bool_)
+        durations = own["duration_ns"].fillna(0).to_numpy(np.float64)
+        found[mine] = _sums_at(integers(own["cut_ns"]), durations, integers(reads["time_ns"][mine]))
+    return found
 
 
 def _idle_ns(tables: RunTables, reads: pd.DataFrame) -> NDArray[np.float64]:
@@ -158,6 +171,21 @@ def _idle_ns(tables: RunTables, reads: pd.DataFrame) -> NDArray[np.float64]:
             continue
         mine = (reads["process"] == process).to_numpy(dtype=np.bool_)
         opened = opened_idle(tables, int(process))
-        by_time = opened[opened["kind"] == "read"].groupby("time_ns")["hideable_ns"].sum()
-        idle[mine] = by_time.reindex(reads["time_ns"][mine]).fillna(0).to_numpy()
+        opened = opened[(opened["kind"] == "read").to_numpy(dtype=np.bool_)]
+        hideable = opened["hideable_ns"].to_numpy(np.float64)
+        idle[mine] = _sums_at(integers(opened["time_ns"]), hideable, integers(reads["time_ns"][mine]))
     return idle
+
+
+def _sums_at(times: Nanoseconds, values: NDArray[np.float64], wanted: Nanoseconds) -> NDArray[np.float64]:
+    """The sum of the values at each wanted time, 0 where there is none. Whole numbers: the order does not matter."""
+    if not len(times):
+        return np.zeros(len(wanted), np.float64)
+    if (times[1:] < times[:-1]).any():
+        order = np.argsort(times, kind="stable")
+        times, values = times[order], values[order]
+    first = np.flatnonzero(np.append(True, times[1:] != times[:-1]))
+    known, sums = times[first], np.add.reduceat(values, first)
+    place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    found: NDArray[np.float64] = np.where(known[place] == wanted, sums[place], 0.0)
+    return found

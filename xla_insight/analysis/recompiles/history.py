@@ -250,17 +250,20 @@ def _cut_ordinals(tables: RunTables, wanted: pd.Series[int]) -> dict[tuple[int, 
     contains the one before, so there is none. Only cuts at ``wanted`` times are listed.
     """
     ordinals = {}
-    for process, rows in tables["syncs"].groupby("process"):
+    for process in tables["syncs"]["process"].unique():
+        rows = tables.of("syncs", int(process))
         partial = rows["trigger"].isin(_READ_LIKE).to_numpy()
         ended = ~partial & (rows["executions"].fillna(0) > 0).to_numpy()
         if not ended.any():
+            continue
+        kept = partial & rows["time_ns"].isin(wanted).to_numpy()
+        if not kept.any():
             continue
         times = integers(rows["time_ns"])
         begins = np.union1d(times[ended], _repeated_uploads(tables.of("uploads", int(process)), times[ended]))
         before = np.searchsorted(times[partial], begins)
         base = np.concatenate([[0], before])[np.searchsorted(begins, times)]
         since = np.cumsum(partial) - 1 - base
-        kept = partial & rows["time_ns"].isin(wanted).to_numpy()
         ordinals.update({(int(process), int(time)): int(n) for time, n in zip(times[kept], since[kept], strict=True)})
     return ordinals
 

@@ -44,6 +44,8 @@ _LONE = frozenset({"control_flow", "special_scalar", "unknown", "live_outputs"})
 
 def in_hindsight(explained: Sequence[Explained], tables: RunTables, library: GraphLibrary) -> tuple[Explained, ...]:
     """The same compiles in the same order, some with another cause."""
+    if not explained:
+        return ()
     found = list(explained)
     families: dict[FamilyKey, list[int]] = defaultdict(list)
     for index, item in enumerate(found):
@@ -197,12 +199,15 @@ def _is_periodic(blocks: list[tuple[str, int]], variants: int) -> bool:
 
 def _sequences(tables: RunTables) -> dict[int, list[str]]:
     """Process -> the graphs it executed, in order. Long stretches of one graph are kept as they are."""
-    executions: pd.DataFrame = tables["executions"]
+    executions: pd.DataFrame = tables["executions"][["process", "time_ns", "graph"]]
     known = executions[executions["graph"].notna()]
-    return {
-        int(process): rows.sort_values("time_ns", kind="stable")["graph"].astype(str).tolist()
-        for process, rows in known.groupby("process")
-    }
+    found = {}
+    for process, rows in known.groupby("process"):
+        ordered = rows if rows["time_ns"].is_monotonic_increasing else rows.sort_values("time_ns", kind="stable")
+        graphs = ordered["graph"].astype("category").cat
+        words = np.array([str(graph) for graph in graphs.categories], dtype=object)
+        found[int(process)] = words[graphs.codes.to_numpy()].tolist()
+    return found
 
 
 # ---- sisters ---------------------------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ from xla_insight.analysis.shapes.advice import (
 from xla_insight.analysis.shapes.batches import build_batches
 from xla_insight.analysis.shapes.plans import Buckets, Goal, Plan
 from xla_insight.analysis.shapes.problem import Problem, build_problem
-from xla_insight.analysis.shapes.ranks import load_frames
+from xla_insight.analysis.shapes.ranks import frames_of_processes
+from xla_insight.analysis.tables import RunTables, load_tables
 from xla_insight.facts.report import ShapeFacts
 from xla_insight.facts.shapes import Objective
 
@@ -44,21 +45,21 @@ __all__ = [
 ]
 
 
-def shape_problem(run: Run) -> Problem | None:
-    """What is known about the shapes of a run, over all its ranks.
+def shape_problem(run: Run, tables: RunTables | None = None) -> Problem | None:
+    """What is known about the shapes of a run, over all its ranks; ``tables``: its tables, when they are loaded.
 
     None when no batch tensor was recorded, or none of its steps could be timed.
     """
     if not run.processes:
         return None
-    frames = load_frames(run, [(process.index, process.rank) for process in run.processes])
+    frames = frames_of_processes(load_tables(run) if tables is None else tables)
     batches = build_batches(frames)
     return None if batches is None else build_problem(frames, batches)
 
 
-def shape_facts(run: Run) -> ShapeFacts | None:
+def shape_facts(run: Run, tables: RunTables | None = None) -> ShapeFacts | None:
     """The advice in short, for the report; None when nothing changes from batch to batch."""
-    problem = shape_problem(run)
+    problem = shape_problem(run, tables)
     if problem is None or not (problem.axes or problem.rows):
         return None
     advice = advise(problem)

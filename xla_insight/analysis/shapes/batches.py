@@ -68,7 +68,7 @@ class Batches:
 
 @dataclass(frozen=True)
 class Frames:
-    """The tables of a run's processes, with the columns that ``ranks.QUERIES`` names; texts as categories.
+    """The tables of a run's processes, with the columns that ``ranks`` chooses; texts as categories.
 
     Inputs, executions and compiles have a column ``rank`` beside these: 0, 1, 2, … without gaps.
     """

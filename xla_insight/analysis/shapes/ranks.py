@@ -1,45 +1,51 @@
 """All ranks of a run as one: their processes laid one after another on one line of time.
 
 Every rank pads with the same collator, so a plan is one for all of them, while each rank compiles for itself. What
-follows can then take a run for one long process, and tells ranks apart by a column only. Owns reading the tables of
-processes and that laying out; leaves batches and units to ``batches``.
+follows can then take a run for one long process, and tells ranks apart by a column only. Owns choosing what
+of their tables it needs, and that laying out; leaves batches and units to ``batches``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
+from xla_insight.analysis.intervals import Nanoseconds
 from xla_insight.analysis.shapes.batches import Frames, batch_inputs
+from xla_insight.analysis.tables import RunTables, integers
 
-if TYPE_CHECKING:
-    from xla_insight.store.reader import Run
-
-QUERIES = {
-    "inputs": "select time_ns, name, dims::varchar as dims, dtype, site from inputs"
-    " where process = {process} and len(dims) > 0 order by time_ns",
-    "executions": "select time_ns, duration_ns, graph, coalesce(cut_ns, time_ns) as cut_ns from executions"
-    " where process = {process} order by time_ns",
-    "compiles": "select duration_ns, graph, coalesce(cut_ns, time_ns) as cut_ns from compiles"
-    " where process = {process} order by time_ns",
-    "sites": "select site, file, line from sites where process = {process}",
-}
-GRAPHS = "select graph, inputs, outputs, input_bytes, output_bytes, aliased_bytes, temporary_bytes from graphs"
 _BEFORE_ALL_NS = 10**18
 """How far what a process did before its first batch is moved away, so that it counts to no other's last batch."""
 
 
-def load_frames(run: Run, processes: Iterable[tuple[int, int]]) -> Frames:
-    """Read what the analysis of shapes needs of processes, each given as (index, rank)."""
-    graphs = run.sql(GRAPHS, categories=True)
-    parts = []
-    for index, rank in sorted(processes, key=lambda process: (process[1], process[0])):
-        found = {name: run.sql(query.format(process=int(index)), categories=True) for name, query in QUERIES.items()}
-        parts.append(with_rank(Frames(**found, graphs=graphs), rank))
+def frames_of_processes(tables: RunTables) -> Frames:
+    """What the analysis of shapes needs of all processes of a run."""
+    parts = [
+        with_rank(_frames(tables, process.index), process.rank)
+        for process in sorted(tables.processes, key=lambda process: (process.rank, process.index))
+    ]
     return joined(parts)
+
+
+def _frames(tables: RunTables, process: int) -> Frames:
+    inputs, executions, compiles = (tables.of(name, process) for name in ("uploads", "executions", "compiles"))
+    sized = ~inputs["dims"].isin(["[]", None]).to_numpy(dtype=np.bool_)
+    return Frames(
+        inputs=inputs.loc[sized, ["time_ns", "name", "dims", "dtype", "site"]],
+        executions=executions[["time_ns", "duration_ns", "graph"]].assign(cut_ns=_cuts(executions)),
+        compiles=compiles[["duration_ns", "graph"]].assign(cut_ns=_cuts(compiles)),
+        graphs=tables["graphs"],
+        sites=tables.of("sites", process)[["site", "file", "line"]],
+    )
+
+
+def _cuts(rows: pd.DataFrame) -> Nanoseconds:
+    """When the cut of each row began; where that is not known, its own time."""
+    cuts = rows["cut_ns"]
+    return integers(cuts if cuts.notna().all() else cuts.fillna(rows["time_ns"]))
 
 
 def with_rank(frames: Frames, rank: int) -> Frames:
