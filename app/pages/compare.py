@@ -177,8 +177,10 @@ def head(found: Comparison, before: str, now: str) -> list[Any]:
     names = html.P(
         [parts.long_text(now, 40, "place"), " now, ", parts.long_text(before, 40, "place"), " before"], className="lead"
     )
+    verdict, because = found.verdict.summary, found.verdict.because
     return [
-        html.H1(parts.unbroken(found.verdict.summary), className="verdict"),
+        html.H1(parts.unbroken(verdict.removesuffix(because)), className="verdict"),
+        *([html.P(parts.unbroken(because.strip()), className="lead")] if because else []),
         names,
         *(parts.notice(note, "warning") for note in found.notes),
     ]

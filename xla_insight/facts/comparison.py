@@ -30,11 +30,13 @@ class Judgement:
     """The one sentence. ``direction``: `faster`, `slower`, `same` (no difference beyond noise) or `unknown`.
 
     ``change_pct`` is by how much a step takes longer now, as far as it is no noise; None when it cannot be said.
+    ``because`` is the end of the summary: what came or went with the difference, and the line that changed.
     """
 
     direction: str
     change_pct: float | None
     summary: str
+    because: str = ""
 
 
 @dataclass(frozen=True, slots=True)

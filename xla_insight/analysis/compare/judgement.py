@@ -66,7 +66,7 @@ def judge(step_time: StepTime, before: SteadySteps, now: SteadySteps, changes: C
     old_ms, new_ms = step_time.mean_before_ms, step_time.mean_now_ms
     line = _line(changes.graphs) if changes is not None else ""
     if not old_ms or new_ms is None:
-        return Judgement("unknown", None, f"Step times cannot be compared: {_no_steps(before, now)}.{line}")
+        return Judgement("unknown", None, f"Step times cannot be compared: {_no_steps(before, now)}.{line}", line)
     change = _proven(step_time, before, now)
     percent = 100 * change.total_ms / old_ms
     if abs(percent) >= LEAST_CHANGE_PCT:
@@ -75,20 +75,20 @@ def judge(step_time: StepTime, before: SteadySteps, now: SteadySteps, changes: C
         cause = _main_cause(change, changes.causes) if changes is not None else None
         if cause is not None and changes is not None:
             line = _cause_sentence(cause, change) + _line(changes.graphs, besides=cause.name)
-        return Judgement(direction, percent, sentence + line)
+        return Judgement(direction, percent, sentence + line, line)
     if step_time.p_value is None:
         few = min(len(before), len(now))
         sentence = (
             f"Too few steps to compare: {numbers.plural(few, 'step')} after warm-up, {LEAST_STEPS} are needed"
             f" ({_ms(new_ms)} a step now, {_ms(old_ms)} before)."
         )
-        return Judgement("unknown", None, sentence + line)
+        return Judgement("unknown", None, sentence + line, line)
     noise = f"steps of one run differ by {_percent(step_time.noise_pct or 0.0)} on their own"
     sentence = (
         f"No difference in step time beyond noise: {_ms(new_ms)} now, {_ms(old_ms)} before{_interval(step_time)};"
         f" {noise}."
     )
-    return Judgement("same", 0.0, sentence + line)
+    return Judgement("same", 0.0, sentence + line, line)
 
 
 def _proven(step_time: StepTime, before: SteadySteps, now: SteadySteps) -> _Change:
