@@ -48,7 +48,7 @@ class BucketCollator:
             raise ValueError(f"side is 'right' or 'left', not {side!r}")
         self.collator = collator
         self.rows = rows
-        self.pad_values = dict(pad_values or {})
+        self.pad_values = {_name(name): value for name, value in (pad_values or {}).items()}
         self.side = side
         self._groups = [(_members(key), _sizes(key, ends)) for key, ends in (buckets or {}).items()]
         self._follow = len(self._groups) == 1 and isinstance(next(iter(buckets or ())), str)
@@ -175,12 +175,17 @@ def _is_label(name: str) -> bool:
 def _members(key: Key) -> tuple[Dimension, ...]:
     """The dimensions that a key of ``buckets`` names."""
     if isinstance(key, str):
-        return ((key, 1),)
+        return ((_name(key), 1),)
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str) and isinstance(key[1], int):
-        return ((key[0], key[1]),)
+        return ((_name(key[0]), key[1]),)
     if isinstance(key, tuple) and key:
         return tuple(member for part in key for member in _members(part))
     raise ValueError(f"a key of buckets is a field, (field, dimension), or a tuple of these, not {key!r}")
+
+
+def _name(key: str) -> str:
+    """A field as the recording calls it; of a batch without names, ``[0]`` is short for ``batch[0]``."""
+    return f"batch{key}" if key.startswith("[") else key
 
 
 def _sizes(key: Key, ends: Sequence[int]) -> tuple[int, ...]:
@@ -191,11 +196,11 @@ def _sizes(key: Key, ends: Sequence[int]) -> tuple[int, ...]:
 
 
 def _fields(batch: Any) -> Iterator[tuple[str, Any]]:
-    """The tensors of a batch by name: keys of a mapping, places of a sequence (``[0]``), or ``batch`` itself."""
+    """The tensors of a batch by name: keys of a mapping, places of a sequence (``batch[0]``), or ``batch`` itself."""
     if isinstance(batch, Mapping):
         pairs: Iterator[tuple[str, Any]] = ((str(name), value) for name, value in batch.items())
     elif isinstance(batch, list | tuple):
-        pairs = ((f"[{place}]", value) for place, value in enumerate(batch))
+        pairs = ((f"batch[{place}]", value) for place, value in enumerate(batch))
     else:
         pairs = iter([("batch", batch)])
     return ((name, value) for name, value in pairs if hasattr(value, "new_full"))
@@ -210,6 +215,6 @@ def _rebuilt(batch: Any, fields: Mapping[str, Any]) -> Any:
                 result[name] = fields[str(name)]  # type: ignore[index]
         return result
     if isinstance(batch, list | tuple):
-        values = [fields.get(f"[{place}]", value) for place, value in enumerate(batch)]
+        values = [fields.get(f"batch[{place}]", value) for place, value in enumerate(batch)]
         return type(batch)(*values) if hasattr(batch, "_fields") else type(batch)(values)
     return fields.get("batch", batch)

@@ -142,6 +142,7 @@ def test_batches_of_a_plain_loader() -> None:
     assert tuple(pair.tokens.shape) == (4, 8)
     as_list = BucketCollator(lambda _: [tokens, labels], {"[0]": [8]})([])
     assert type(as_list) is list and as_list[0].shape[1] == 8
+    assert BucketCollator(lambda _: [tokens, labels], {"batch[0]": [8]})([])[0].shape[1] == 8, "as recorded"
     assert BucketCollator(lambda _: tokens, {"batch": [8]})([]).shape[1] == 8
 
 

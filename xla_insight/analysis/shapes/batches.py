@@ -172,11 +172,15 @@ def _batch_keys(codes: Integers, first: Integers) -> npt.NDArray[np.uint64]:
     return np.add.reduceat(words[codes] * turn, first)
 
 
+UNNAMED = "tensor "
+"""Begin of the name of a tensor that is of no batch of a loader: no collator knows it."""
+
+
 def _named(inputs: list[BatchInput]) -> tuple[BatchInput, ...]:
-    """Tensors without a key are called by their place."""
+    """Tensors without a key are called by their place among those that are uploaded."""
     return tuple(
-        entry if entry.name else BatchInput(f"[{number}]", entry.dims, entry.dtype)
-        for number, entry in enumerate(inputs)
+        entry if entry.name else BatchInput(f"{UNNAMED}{number}", entry.dims, entry.dtype)
+        for number, entry in enumerate(inputs, 1)
     )
 
 

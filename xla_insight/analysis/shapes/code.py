@@ -7,25 +7,40 @@ import json
 import numpy as np
 
 from xla_insight.analysis.shapes.axes import Axis, Dimension
+from xla_insight.analysis.shapes.batches import UNNAMED
 from xla_insight.analysis.shapes.plans import Buckets
 from xla_insight.analysis.shapes.problem import Problem
 
 
 def padding_code(problem: Problem, buckets: Buckets) -> str:
     """Python for the plan; ``data_collator`` stands for the collator that is in use now."""
-    lines = []
+    lines: list[str] = []
+    by_hand: list[str] = []
     axes = [
         *zip(problem.axes, buckets, strict=False),
         *((axis, (int(axis.values[-1]),)) for axis in problem.padded_axes),
     ]
     for axis, ends in axes:
         for members, sizes in member_ends(problem, axis, ends):
-            lines.append(f"        {_key(members)}: {list(sizes)},")
+            known = [member for member in members if not member.input.startswith(UNNAMED)]
+            by_hand += [f"# {m.input}, dimension {m.index}: {list(sizes)}" for m in members if m not in known]
+            lines += [f"        {_key(known)}: {list(sizes)},"] if known else []
+    if by_hand:
+        by_hand.insert(0, "# No collator makes these tensors: pad each where it is made, up to the next of its sizes.")
+    if by_hand and not lines and problem.rows is None:
+        return "\n".join(by_hand)
     arguments = ["    data_collator,", "    buckets={", *lines, "    },"] if lines else ["    data_collator,"]
     if problem.rows is not None:
         arguments.append(f"    rows={int(problem.rows.values[-1])},")
     return "\n".join(
-        ["from xla_insight.padding import BucketCollator", "", "data_collator = BucketCollator(", *arguments, ")"]
+        [
+            "from xla_insight.padding import BucketCollator",
+            "",
+            "data_collator = BucketCollator(",
+            *arguments,
+            ")",
+            *by_hand,
+        ]
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.analysis.shapes.recorded import frames_of, problem_of, text_batch
 from xla_insight.analysis.shapes.axes import find_axes
 from xla_insight.analysis.shapes.batches import BatchInput, build_batches
+from xla_insight.analysis.shapes.code import padding_code
 from xla_insight.analysis.shapes.costs import fit
 from xla_insight.analysis.shapes.problem import build_problem
 from xla_insight.analysis.shapes.variants import WARM_UP
@@ -49,7 +50,13 @@ def test_tensors_without_keys_are_named_by_place() -> None:
     frames = frames_of([text_batch(length) for length in (16, 32)], names=False)
     batches = build_batches(frames)
     assert batches is not None
-    assert batches.kinds[0].names == ("[0]", "[1]", "[2]")
+    assert batches.kinds[0].names == ("tensor 1", "tensor 2", "tensor 3")
+    problem = build_problem(frames, batches)
+    assert problem is not None
+    code = padding_code(problem, ((32,),))
+    assert "BucketCollator" not in code, "no collator knows them"
+    assert code.splitlines()[0].startswith("# No collator makes these tensors")
+    assert "# tensor 1, dimension 1: [32]" in code
 
 
 def test_two_batches_before_a_cut_are_one_unit() -> None:
