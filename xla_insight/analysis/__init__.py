@@ -73,7 +73,7 @@ def _report(opened: Run, tables: RunTables, names: dict[str, str]) -> Report:
         recompiles=recompiles,
         findings=findings,
         time=time,
-        verdict=verdict(Evidence(facts, steps, graphs, recompiles, findings, time)),
+        verdict=verdict(Evidence(facts, steps, graphs, recompiles, findings, time, shapes)),
         data=data_facts(tables, opened.state, opened.skipped_parts, tuple(opened.problems)),
         shapes=shapes,
         devices=device_facts(tables, main),

@@ -17,6 +17,7 @@ from xla_insight.facts.report import (
     Recompile,
     RunFacts,
     Severity,
+    ShapeFacts,
     StepFacts,
     TimeFacts,
     Verdict,
@@ -50,6 +51,7 @@ class Evidence:
     recompiles: tuple[Recompile, ...]
     findings: tuple[Finding, ...]
     time: TimeFacts
+    shapes: ShapeFacts | None = None
 
     def share(self, seconds: float | None) -> float:
         """Share (0 to 1) of the main process's wall time; 0 when unknown."""
@@ -248,7 +250,7 @@ def _start_up(evidence: Evidence) -> Verdict | None:
     if compile_s and compile_s >= max(time.host.values()):
         took = (
             f"{numbers.share(compile_s, time.wall_s)} of this run went into compiles that it needs"
-            f" ({numbers.duration(compile_s)} of {numbers.duration(time.wall_s)})"
+            f" ({numbers.duration(compile_s)} of {numbers.duration(time.wall_s)}){_padding(evidence)}"
         )
     elif time.warm_up is not None and time.warm_up.wall_s >= WAITING_SHARE * time.wall_s:
         steps = time.warm_up.steps
@@ -268,6 +270,14 @@ def _start_up(evidence: Evidence) -> Verdict | None:
     if beside is None:
         return Verdict("nothing", f"Nothing to fix so far: {took}.", 0.0)
     return Verdict("nothing", f"Too short to judge its speed: {took}. {beside.summary}", None)
+
+
+def _padding(evidence: Evidence) -> str:
+    """What a plan of sizes would still save of compiles that are few and used again, when it is much."""
+    shapes = evidence.shapes
+    if shapes is None or shapes.plan is None or evidence.share(shapes.saves_s) < COMPILE_SHARE:
+        return ""
+    return f", of which {shapes.change} would save {numbers.duration(shapes.saves_s, inferred=True)}"
 
 
 def _largest(evidence: Evidence) -> Verdict:

@@ -14,6 +14,7 @@ from xla_insight.facts.report import (
     Recompile,
     RunFacts,
     Severity,
+    ShapeFacts,
     Site,
     StepFacts,
     TimeFacts,
@@ -81,6 +82,14 @@ def test_reads_and_waits_are_counted_apart() -> None:
     )
     both = verdict(evidence(waits, finding("host_sync", 10.0), host=host, busy=50.0)).summary
     assert both.startswith("Reading values and waiting until the device is done holds") and "412 reads and 25" in both
+
+
+def test_what_padding_would_save_of_compiles_that_are_used_again_is_not_kept_back() -> None:
+    shapes = ShapeFacts("said", "pad_to_max", ((96,),), 42.0, 8, "code", change="padding all to 96")
+    made = evidence(entry("first_graph", 61.0, Severity.INFO), host={"compile": 61.0, "trace": 39.0})
+    said = verdict(replace(made, shapes=shapes)).summary
+    assert said.startswith("Nothing to fix so far") and said.endswith(", of which padding all to 96 would save ~42 s.")
+    assert "padding" not in verdict(replace(made, shapes=replace(shapes, saves_s=4.0))).summary
 
 
 def test_the_largest_removable_limit_leads() -> None:
