@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -132,7 +131,7 @@ def served(folder: Path) -> Iterator[str]:
         try:
             yield url[0]
         finally:
-            process.send_signal(signal.SIGINT)
+            process.terminate()  # SIGINT is ignored by what a shell started in the background
             process.wait(timeout=30)
 
 

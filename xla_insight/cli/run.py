@@ -68,16 +68,12 @@ def run_command(
 
 def _ending(asked: str, places: tuple[str, ...]) -> str:
     """Where the recording is: where it was asked for, unless that could not be written."""
-    if is_taken(asked) and all(_same_place(asked, place) for place in places):
+    if not places and is_taken(asked):
         places = (asked,)
     if not places:
         return f"nothing recorded to {asked}: no process imported torch_xla, or it said above why not"
     read = [f"xla-insight report {shlex.quote(place)}" for place in places]
     return f"recorded to {' and '.join(places)}; read it with: {' or '.join(read)}"
-
-
-def _same_place(asked: str, place: str) -> bool:
-    return asked == place if "://" in asked else os.path.abspath(asked) == place
 
 
 def _unknown_option(given: str, context: typer.Context) -> str:

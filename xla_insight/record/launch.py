@@ -28,7 +28,8 @@ STARTUP = Path(__file__).resolve().parent / "startup"
 class Launched:
     """How a command ended: its exit status (128 + signal when killed), and where its processes said they recorded to.
 
-    ``places`` is the place asked for, unless a process could not write there; it is empty when none recorded.
+    ``places`` is the place asked for, as it was written, unless a process could not write there; it is empty when none
+    recorded.
     """
 
     status: int
@@ -91,6 +92,11 @@ def run_command(
         for number, handler in previous.items():
             signal.signal(number, handler)
         with os.fdopen(told, encoding="utf-8", errors="replace") as file:
-            recorded = tuple(dict.fromkeys(line for line in file.read().split("\n") if line))
+            lines = dict.fromkeys(line for line in file.read().split("\n") if line)
         os.unlink(places)
+    recorded = tuple(run if _same_place(run, line) else line for line in lines)
     return Launched(status if status >= 0 else 128 - status, recorded)
+
+
+def _same_place(asked: str, place: str) -> bool:
+    return asked == place if "://" in asked else os.path.abspath(asked) == place
