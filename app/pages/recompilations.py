@@ -31,7 +31,7 @@ _GRID_LEAST_PX, _GRID_MOST_PX = 130, 420
 _PLACE = 22
 CAUSE_COLUMNS = (
     ("cause", "cause", 156, "text", "Why the graph differs from its nearest earlier relative"),
-    ("compile_s", "cost", 88, "number", "Time spent compiling"),
+    ("compile_s", "cost", 104, "number", "Time spent compiling"),
     ("share", "share", 80, "number", "Share of the run"),
     ("count", "compiles", 96, "number", "Number of compiles"),
     ("place", "where", 140, "text", "Where the graph was cut"),
