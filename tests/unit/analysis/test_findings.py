@@ -131,33 +131,6 @@ def test_an_operation_that_asks_for_a_value_reads_it(context: Make, stepped: Ste
     assert not found(context(**made, executions=executions, data_operations=on_cpu), "host_sync"), "a fallback"
 
 
-def test_values_read_inside_the_backward_pass_and_the_graphs_compiled_for_them(
-    context: Make, stepped: Steps, at_line: At
-) -> None:
-    """Anomaly detection looks at every gradient, in a thread without Python frames."""
-    passes = [forced(n, "autograd") | {"executions": 10, "compiles": 10 if n == 0 else 0} for n in range(6)]
-    made = context(
-        places={1: at_line(18)}, steps=stepped(6, STEP), syncs=passes,
-        executions=[{**row, "cut_ns": row["time_ns"], "graph": "g"} for row in passes],
-        compiles=[{**compiled("autograd"), "duration_ns": 2 * MS, "cut_ns": passes[0]["time_ns"]}] * 10,
-        counters=[counter("aten::_local_scalar_dense", 60)],
-    )  # fmt: skip
-    (finding,) = found(made, "host_sync")
-    assert "read inside the backward pass at train.py:18: 6 backward passes in 6 of 6 steps" in finding.summary
-    assert "10 graphs had to be compiled for it (20 ms)" in finding.summary
-    assert "set_detect_anomaly" in finding.advice and finding.severity is not Severity.INFO
-
-
-def test_what_another_thread_reads_costs_the_training_nothing(context: Make, stepped: Steps, at_line: At) -> None:
-    reads = [read(n, thread=1) for n in range(8)]
-    made = {"places": {1: at_line(16)}, "steps": stepped(8, STEP)}
-    (finding,) = found(context(**made, reads=reads, executions=runs(8, 20, 40)), "host_sync")
-    assert (finding.severity, finding.cost_s) == (Severity.INFO, 0.0)
-    assert "in another thread, for which the training does not wait" in finding.summary
-    (loud,) = found(context(**made, reads=[read(n, executions=1, thread=1) for n in range(8)]), "host_sync")
-    assert loud.severity is not Severity.INFO, "a read in the backward pass: it runs part of the step"
-
-
 def test_rare_cheap_reads_are_information_only(context: Make, stepped: Steps, at_line: At) -> None:
     reads = [read(n, duration_ns=MS) for n in range(0, 60, 20)]
     sync = as_spans([read(59)], "sync")
@@ -326,51 +299,6 @@ def test_reads_cost_the_idle_time_that_waiting_for_them_leaves_behind(
     assert "stood idle for ~420 ms" in finding.summary and "up to ~80 ms is saved" in finding.summary
 
 
-def waiting(count: int, kind: str = "sync") -> list[dict[str, Any]]:
-    """A wait at site 1 in each of ``count`` steps: a sync from 15 ms, before its execution begins, else one from 50 ms,
-    and in both cases until 60 ms.
-    """
-    begin_ms = 15 if kind == "sync" else 50
-    return [
-        {"step": n, "time_ns": n * STEP + begin_ms * MS, "duration_ns": (60 - begin_ms) * MS, "thread": 0, "kind": kind,
-         "name": "sync" if kind == "sync" else "wait_device_ops", "site": 1}
-        for n in range(count)
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("kind", "word", "cost_s"),
-    [("sync", "sync with wait=True", 8 * 0.04), ("device_wait", "wait_device_ops", 8 * 0.01)],
-)
-def test_a_sync_that_waits_costs_what_host_and_device_could_do_at_once(
-    context: Make, stepped: Steps, at_line: At, kind: str, word: str, cost_s: float
-) -> None:
-    waits = waiting(8, kind)
-    made = context(
-        places={1: at_line(13)}, steps=stepped(8, STEP), spans=waits, waits=waits, executions=runs(8, 20, 40)
-    )
-    (finding,) = found(made, "host_sync")
-    assert finding.severity is not Severity.INFO and finding.count == 8
-    assert finding.site is not None and finding.site.line == 13
-    assert word in finding.summary and "in 8 of 8 steps" in finding.summary
-    assert finding.details["device_idle_s"] == pytest.approx(7 * 0.06)
-    assert finding.cost_s == pytest.approx(cost_s), "tracing cannot be spared, only waiting beside it"
-
-
-def test_a_wait_now_and_then_or_without_effect_is_no_finding(context: Make, stepped: Steps, at_line: At) -> None:
-    rare = waiting(12)[::4]
-    places = {1: at_line(13)}
-    assert not found(
-        context(places=places, steps=stepped(12, STEP), spans=rare, waits=rare, executions=runs(12, 20, 40)),
-        "host_sync",
-    )
-    waits = waiting(8)
-    busy = [{"step": 0, "time_ns": 0, "duration_ns": 8 * STEP}]
-    assert not found(
-        context(places=places, steps=stepped(8, STEP), spans=waits, waits=waits, executions=busy), "host_sync"
-    )
-
-
 @pytest.mark.parametrize(("steps", "severity"), [(40, Severity.WARNING), (10, Severity.INFO), (4, None)])
 def test_tracing_longer_than_the_device_runs_binds(
     context: Make, stepped: Steps, steps: int, severity: Severity | None
@@ -402,17 +330,6 @@ def test_pauses_and_transfers_by_their_share_of_the_steady_state(
 ) -> None:
     made = context(steps=stepped(40, STEP), spans=in_steps(40, kind, 10, length_ms), executions=runs(40, 50, 50))
     assert [finding.severity for finding in found(made, name)] == ([] if severity is None else [severity])
-
-
-def test_a_line_that_asks_for_full_collections_is_named(context: Make, stepped: Steps, at_line: At) -> None:
-    pauses = [{**row, "name": "gen2", "site": 1} for row in in_steps(40, "gc", 10, 8)]
-    made = {"places": {1: at_line(14)}, "steps": stepped(40, STEP), "executions": runs(40, 50, 50)}
-    (finding,) = found(context(**made, spans=pauses), "gc_pauses")
-    assert finding.site is not None and finding.site.line == 14
-    assert "most at train.py:14" in finding.summary and "gc.collect()" in finding.advice
-    young = [{**row, "name": "gen0", "site": None} for row in in_steps(40, "gc", 30, 8)]
-    (usual,) = found(context(**made, spans=[*pauses[::2], *young]), "gc_pauses")
-    assert usual.site is None and "gc.freeze()" in usual.advice
 
 
 def test_input_that_hides_behind_the_device_costs_nothing(context: Make, stepped: Steps) -> None:
