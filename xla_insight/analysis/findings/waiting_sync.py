@@ -46,14 +46,14 @@ class _Waits(NamedTuple):
     """The waits of one process at one place; ``idle_ns``: what the device could have been given meanwhile."""
 
     kind: str
-    count: int
+    times: int
     steps: int
     waited_ns: int
     idle_ns: int
 
 
 def _finding(context: Context, place: Place, waits: list[_Waits]) -> Finding | None:
-    count, steps, all_steps = sum(w.count for w in waits), sum(w.steps for w in waits), len(context.tables["steps"])
+    count, steps, all_steps = sum(w.times for w in waits), sum(w.steps for w in waits), len(context.tables["steps"])
     idle_s, waited_s = sum(w.idle_ns for w in waits) / 1e9, sum(w.waited_ns for w in waits) / 1e9
     # Side by side, host and device take as long as the longer of them.
     cost_s = sum(min(w.idle_ns, w.waited_ns) for w in waits) / 1e9
