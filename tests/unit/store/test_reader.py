@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.synthetic import build_run, process_facts
 from tests.unit.store.conftest import NewWriter, count_syncs, syncs
-from xla_insight.errors import InsightError, QueryError, RunFormatError, RunNotFoundError
+from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
 from xla_insight.facts.events import Event
 from xla_insight.store import database, writer
 from xla_insight.store.reader import LIVE_S, open_run
@@ -330,78 +330,6 @@ def test_what_is_not_a_run(tmp_path: Path) -> None:
 
 
 # ---- queries
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        "copy (select 1) to '{there}'",
-        "select * from read_text('/etc/passwd')",
-        "select * from '/etc/passwd'",
-        "select * from glob('/*')",
-        "attach '{there}'",
-        "install httpfs",
-        "load httpfs",
-        "set enable_external_access = true",
-        "export database '{there}'",
-        "create table x as select 1",
-        "drop table steps",
-        "delete from steps",
-        "select 1; select 2",
-        "",
-        "selec",
-    ],
-)
-def test_a_query_can_only_read_the_run(tmp_path: Path, query: str) -> None:
-    there = tmp_path / "there"
-    with open_run(build_run(tmp_path / "run", steps=2)) as run:
-        with pytest.raises(QueryError) as caught:
-            run.sql(query.format(there=there))
-        assert "\n" not in str(caught.value)
-        assert len(run.steps) == 2
-    assert not there.exists()
-
-
-def test_queries_from_several_threads(tmp_path: Path) -> None:
-    with open_run(build_run(tmp_path / "run", steps=100)) as run:
-        found: list[int] = []
-
-        def look() -> None:
-            found.extend(len(run.sql("select * from host_spans")) + len(run.executions) for _ in range(5))
-
-        threads = [threading.Thread(target=look) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(found) == 20
-    assert len(set(found)) == 1
-
-
-def test_sums_are_numbers_and_missing_values_are_missing(tmp_path: Path) -> None:
-    with open_run(build_run(tmp_path / "run", steps=5)) as run:
-        total = run.sql(
-            "select sum(duration_ns) as total, avg(step) as mean, sum(duration_ns) * 1e30 as big from steps"
-        )
-        assert total["total"].dtype == "int64"
-        assert run.sql("select null::integer as x")["x"].isna().all()
-        assert run.sql("describe steps")["column_name"].tolist()[:2] == ["process", "rank"]
-        assert not run.sql("explain select 1").empty
-        with pytest.raises(AttributeError):
-            _ = run.nothing
-        with pytest.raises(QueryError, match="no table 'nothing'"):
-            run.table("nothing")
-
-
-def test_categories_hold_the_same_text(tmp_path: Path) -> None:
-    with open_run(build_run(tmp_path / "run", steps=30)) as run:
-        query = "select process, step, trigger, graph, duration_ns from executions order by process, time_ns"
-        plain, encoded = run.sql(query), run.sql(query, categories=True)
-        assert str(encoded["graph"].dtype) == "category"
-        assert encoded.astype({"graph": "str", "trigger": "str"}).equals(plain)
-        nothing = run.sql(f"select * from ({query}) where step < 0", categories=True)
-        assert list(nothing.columns) == list(plain.columns)
-        assert nothing.empty
 
 
 def test_a_folder_of_runs_lists_them(tmp_path: Path) -> None:
