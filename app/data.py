@@ -18,6 +18,7 @@ from typing import TypeVar, cast
 import pandas as pd
 
 from xla_insight.analysis import analyze, graph_table, load_tables, step_table
+from xla_insight.analysis.host_lines import host_lines
 from xla_insight.analysis.idle_causes import Opener, openers, worst_gaps
 from xla_insight.analysis.periods import epochs, warm_up_and_steady
 from xla_insight.analysis.shapes import Problem, shape_problem
@@ -25,7 +26,7 @@ from xla_insight.analysis.tables import RunTables
 from xla_insight.analysis.timeline import Timeline
 from xla_insight.analysis.windows_overlap import measured_facts
 from xla_insight.errors import InsightError, RunFormatError, RunNotFoundError
-from xla_insight.facts.report import IdleGap, MeasuredTime, Period, Report
+from xla_insight.facts.report import HostLine, IdleGap, MeasuredTime, Period, Report
 from xla_insight.report.figures_bins import StepBins, bin_steps, rank_graphs
 from xla_insight.store.reader import Run, open_run
 
@@ -90,6 +91,11 @@ class Timelines:
         """The passes of a process over the data; none where their ends were not seen."""
         found = next(entry for entry in self.tables.processes if entry.index == process)
         return epochs(self.tables, found)
+
+    def host_lines(self, process: int) -> tuple[HostLine, ...]:
+        """Where the training thread of a process ran Python after warm-up."""
+        found = next(entry for entry in self.tables.processes if entry.index == process)
+        return host_lines(self.tables, found, self.periods(process)[1])
 
     def openers(self, process: int) -> tuple[Opener, ...]:
         """What leaves the device of a process idle, most first."""

@@ -134,7 +134,7 @@ def others_pct(before: tuple[float, float, float] | None, after: tuple[float, fl
     return max(0.0, 100 * (busy_s - own_s) / (passed_s * (os.cpu_count() or 1)))
 
 
-def judge(name: str, steps: int, folder: Path, *, rules: bool, control: bool) -> dict[str, Any]:
+def judge(name: str, steps: int, folder: Path, rules: bool, control: bool) -> dict[str, Any]:
     """Record a distribution, take the advice, run it; with ``rules``, run the rules of thumb too."""
     from xla_insight.analysis.shapes import advise
     from xla_insight.analysis.shapes.plans import evaluate
@@ -181,7 +181,7 @@ def _predicted(plan: Any) -> dict[str, Any]:
 
 def show(result: dict[str, Any]) -> None:
     """One distribution as text."""
-    print(f"\n{result['texts']}: {result['batches']} batches of sizes {result['sizes']}")
+    print(f"\n{result['texts']}: {result['batches']} batches of sizes {result['sizes']}", flush=True)
     rows = {"as recorded": result["as_recorded"], f"advised {result['advised']['buckets']}": result["advised"]}
     rows |= {
         name: ({"predicted": rule} if "measured" not in rule else {"predicted": rule, "measured": rule["measured"]})
@@ -271,10 +271,6 @@ def _million_frames() -> Any:
     return Frames(inputs, executions, compiles, known, pd.DataFrame({"site": [1], "file": ["train.py"], "line": [31]}))
 
 
-def _judged(options: argparse.Namespace, name: str, folder: Path) -> dict[str, Any]:
-    return judge(name, options.steps, folder, rules=options.rules, control=options.control)
-
-
 def main() -> None:
     """Run the chosen parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -298,12 +294,13 @@ def main() -> None:
         return
     prioritise(options.nice)
     with tempfile.TemporaryDirectory(prefix="advisor-") as folder:
-        results = [_judged(options, name, options.keep or Path(folder)) for name in options.texts]
+        results = []
+        for name in options.texts:
+            results.append(judge(name, options.steps, options.keep or Path(folder), options.rules, options.control))
+            if not options.json:
+                show(results[-1])
     if options.json:
         print(json.dumps(results, indent=2))
-    else:
-        for result in results:
-            show(result)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ LONG_FOLDER = "/home/me/" + "/".join(f"a_rather_long_folder_name_{number}" for n
 
 PROGRAM = 3
 """The compiler's number of the program that runs in a window."""
-READ_SITE, SYNC_SITE, UPLOAD_SITE, SAVE_SITE = 1, 2, 3, 4
+READ_SITE, SYNC_SITE, UPLOAD_SITE, SAVE_SITE, LOOK_SITE = 1, 2, 3, 4, 5
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,8 @@ class Plan:
     """With ``ended=None``: how many bytes are missing at the end of the part being filled."""
     window: tuple[int, int] | None = None
     """Steps of a device window; in it the device is busy from 0.1 ms after each dispatch to 0.05 ms before ready."""
+    looks: int = 0
+    """How often in each step the training thread is seen at a line that adds up numbers."""
     cached: str = ""
     """Graphs that come from a persistent cache instead of being compiled."""
     flush_every: int = 10
@@ -193,6 +195,8 @@ class _Script:
         if self.plan.reads:
             yield from self._cut(Kind.READ, "bool", "mask", READ_SITE, MS)
         yield Event(self.now, 4 * MS, Kind.BACKWARD, thread=0, value=0.0, dims=(0,))
+        for look in range(self.plan.looks):
+            yield Event(self.now + 4 * MS * look // self.plan.looks, None, Kind.SAMPLE, thread=0, site=LOOK_SITE)
         self.now += 4 * MS
         letter = self.plan.pattern[step % len(self.plan.pattern)]
         if self._own_from is not None and step >= self._own_from:
@@ -269,6 +273,7 @@ class _Script:
             READ_SITE: site_text((library, 354, "_ignore_mask"), (script, 31, function), "if mask.all():"),
             SYNC_SITE: site_text((script, 40, function), (script, 40, function), "for batch in loader:"),
             UPLOAD_SITE: site_text((script, 28, function), (script, 28, function), "batch.to(device)"),
+            LOOK_SITE: site_text((script, 33, function), (script, 33, function), "norm = sum(numbers)"),
             SAVE_SITE: site_text((script, 55, function), (script, 55, function), "xm.save(model)"),
         }
 

@@ -15,7 +15,7 @@ from dash.exceptions import PreventUpdate
 
 from xla_insight.analysis.idle_causes import Opener
 from xla_insight.analysis.periods import DEVICE, period_sentence
-from xla_insight.facts.report import HostState, IdleGap, Period
+from xla_insight.facts.report import HostLine, HostState, IdleGap, Period
 from xla_insight.report import numbers
 from xla_insight.report.figures import HOST_WORDS, STACK_ORDER
 from xla_insight.report.figures_bins import sum_steps
@@ -150,8 +150,9 @@ def tables(selected: Shown, address: Address) -> list[Any]:
     first = [_periods(*time.periods(process)), _openers(time.openers(process))]
     second = [_worst_steps(selected.rows, address), _worst_gaps(time.worst_gaps(process, _LISTED), address)]
     pairs = [html.Div(pair, className="pair") for pair in (first, second)]
+    lines = _host_lines(time.host_lines(process))
     whole = [_epochs(time.epochs(process), address), _ranks(selected.view.report.time.ranks)]
-    return [*pairs, sections(time.measured(process)), *whole]
+    return [pairs[0], lines, pairs[1], sections(time.measured(process)), *whole]
 
 
 def _periods(warm_up: Period | None, steady: Period | None) -> html.Section | None:
@@ -228,6 +229,30 @@ def _opener(opener: Opener) -> Any:
     place = opener.place
     called = [] if place.user_site in (None, place.site) else [" called from ", parts.code_place(place.user_site)]
     return [html.Strong(_OPENER_WORDS[opener.kind].capitalize()), " ", parts.code_place(place.site), *called]
+
+
+def _host_lines(lines: Sequence[HostLine]) -> html.Section | None:
+    """Where the host ran Python of its own."""
+    if not lines:
+        return None
+    rows = [
+        [
+            _line(line),
+            numbers.count(line.samples),
+            f"{numbers.percent(100 * line.share, inferred=True)} ± {100 * line.error:.0f}",
+            numbers.duration(line.spent_s, inferred=True),
+        ]
+        for line in lines
+    ]
+    columns = ("Line at which the training thread was seen while it ran Python and traced", "looks", "share", "time")
+    return parts.section("Python and tracing after warm-up, by line", table(columns, rows))
+
+
+def _line(line: HostLine) -> Any:
+    called = [] if line.user_site in (None, line.site) else [" called from ", parts.code_place(line.user_site)]
+    source = line.site.source.strip()
+    quiet = html.Span(parts.middle(source), className="quiet-line", title=source) if source else None
+    return [parts.code_place(line.site), *called, quiet]
 
 
 def _worst_steps(rows: pd.DataFrame, address: Address) -> html.Section | None:

@@ -15,6 +15,7 @@ from xla_insight.facts.report import HostState, Severity
 from .programs import recorded
 
 TOLERANCE = 0.05
+LOOP = Path(__file__).parent / "scripts" / "limits.py"
 LIMITS = {
     "input": ("input", (HostState.INPUT_WAIT,)),
     "host_sync": ("host_sync", (HostState.DEVICE_WAIT, HostState.TRANSFER)),
@@ -61,6 +62,10 @@ def test_tracing_is_what_is_left_and_leaves_the_device_idle(tmp_path: Path) -> N
     assert steady.host[HostState.TRACE] / steady.wall_s >= least - TOLERANCE
     assert steady.device_idle_by_host_state[HostState.TRACE] > 0.8 * steady.wall_s
     assert report.verdict.bound == "trace" and "trace_bound" in {finding.id for finding in report.findings}
+    lines = report.time.host_lines
+    tracing = next(n for n, text in enumerate(LOOP.read_text().splitlines(), 1) if "value * 1.0001 + 0.0001" in text)
+    assert lines and lines[0].site.line == tracing and "limits.py" in lines[0].site.file, "of the host's own lines"
+    assert f"at limits.py:{tracing}" in report.verdict.summary
     # The loop asks its syncs to wait, which costs next to nothing here and is told as that.
     (waits,) = (finding for finding in report.findings if finding.id == "host_sync")
     assert (waits.severity, waits.count) == (Severity.INFO, report.steps.count)

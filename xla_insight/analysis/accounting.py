@@ -41,6 +41,8 @@ class ThreadSpans:
     outside: Spans = NO_SPANS
     cuts: Spans = NO_SPANS
     """Syncs and reads, in which an execution may block the thread."""
+    not_yet_blocked: Spans = NO_SPANS
+    """Within them, when it is known not to be blocked yet."""
     executions: Spans = NO_SPANS
     """From dispatch to ready; empty when the device was not observed."""
     measured: Spans = NO_SPANS
@@ -95,7 +97,9 @@ def segments(windows: Spans, spans: ThreadSpans) -> Segments:
 def _layers(spans: ThreadSpans) -> dict[str, tuple[Spans, ...]]:
     return {
         HostState.COMPILE: (spans.compile,),
-        HostState.DEVICE_WAIT: (spans.device_wait, blocked_in_cuts(spans.cuts, spans.executions)),
+        HostState.DEVICE_WAIT: (spans.device_wait,),
+        "blocked": (blocked_in_cuts(spans.cuts, spans.executions),),
+        "not yet blocked": (spans.not_yet_blocked,),
         HostState.INPUT_WAIT: (spans.input_wait,),
         HostState.TRANSFER: (spans.transfer,),
         HostState.CHECKPOINT: (spans.checkpoint,),
@@ -165,12 +169,18 @@ def blocked_in_cuts(cuts: Spans, executions: Spans) -> Spans:
     """
     if not len(cuts.starts) or not len(executions.starts):
         return NO_SPANS
+    held, ends = held_by_cuts(cuts, executions)
+    return Spans(executions.starts[held], ends[held])
+
+
+def held_by_cuts(cuts: Spans, executions: Spans) -> tuple[Mask, Nanoseconds]:
+    """Which executions (at least one) block the cut (there is one) that dispatched them, and until when."""
     outer = union(cuts)
     index = index_inside(executions.starts, outer)
     end = outer.ends[np.maximum(index, 0)]
     slack = np.maximum(CALLBACK_SLACK_NS, (executions.ends - executions.starts) // 10)
-    blocked = (index >= 0) & (executions.ends <= end + slack)
-    return Spans(executions.starts[blocked], np.minimum(executions.ends, end)[blocked])
+    held: Mask = (index >= 0) & (executions.ends <= end + slack)
+    return held, np.minimum(executions.ends, end)
 
 
 def clipped_executions(executions: Spans) -> Nanoseconds:
@@ -195,7 +205,7 @@ def _states(covered: Callable[[str], Mask], busy: Mask) -> NDArray[np.int8]:
     for number, name in reversed(list(enumerate(STATES[:-1]))):
         mine = tracing if name is HostState.TRACE else covered(name)
         if name is HostState.DEVICE_WAIT:
-            mine |= reading & busy
+            mine |= (reading & busy) | (covered("blocked") & ~covered("not yet blocked"))
         elif name is HostState.TRANSFER:
             mine |= reading
         state[mine] = number

@@ -34,6 +34,7 @@ WANTED = {
     "saves": Wanted((Kind.CHECKPOINT,), ("duration_ns", "thread", "name")),
     "counters": Wanted((Kind.COUNTER,), ("duration_ns", "name", "value")),
     "inputs": Wanted((Kind.INPUT,), ("name", "dims", "detail", "site", "value")),
+    "samples": Wanted((Kind.SAMPLE,), ("site",)),
 }
 _FALLBACKS = "aten::"
 _READ_COUNTER = "aten::_local_scalar_dense"
@@ -56,7 +57,9 @@ def event_frames(run: Run) -> dict[str, pd.DataFrame]:
     frames["executions"] = _executions(_read(run, "executions")["executions"], run)
     frames["ran"] = _ran(frames["executions"])
     frames["counters"], frames["data_operations"] = _counters(_read(run, "counters")["counters"], run)
-    frames["inputs"], frames["uploads"] = _inputs(_read(run, "inputs")["inputs"])
+    rows = _read(run, "inputs", "samples")
+    frames["inputs"], frames["uploads"] = _inputs(rows["inputs"])
+    frames["samples"] = _samples(rows["samples"], run)
     return frames
 
 
@@ -187,6 +190,13 @@ def _inputs(rows: pa.Table) -> tuple[pd.DataFrame, pd.DataFrame]:
     lasts = np.append(firsts[1:], len(process))[: len(firsts)] - 1
     bounds = {"process": process[firsts], "first_ns": times[firsts], "last_ns": times[lasts]}
     return pd.DataFrame(bounds), uploads
+
+
+def _samples(rows: pa.Table, run: Run) -> pd.DataFrame:
+    """Where the training thread was at some instants."""
+    process, times = _column(rows, "process"), _column(rows, "time_ns")
+    found = {"process": process, "step": _steps(run, rows, times), "time_ns": times, "site": _column(rows, "site")}
+    return pd.DataFrame(found, copy=False)
 
 
 def _steps(run: Run, rows: pa.Table, times: NDArray[np.int64]) -> NDArray[Any]:

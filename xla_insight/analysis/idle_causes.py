@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from xla_insight.analysis.accounting import STATES
+from xla_insight.analysis.host_lines import RUNNING, line_in
 from xla_insight.analysis.idle import NOT_OPENED, OPENING_KINDS, Gaps, busiest_row, longest, opened_by
 from xla_insight.analysis.intervals import Nanoseconds
 from xla_insight.analysis.tables import NOWHERE, Place, RunTables, spans_of
@@ -84,7 +85,7 @@ def describe_gap(tables: RunTables, process: int, places: GapPlaces, index: int)
     begin, end = int(gaps.starts[index]), int(gaps.ends[index])
     states = gaps.of(index)
     cause = STATES[int(gaps.by_state[index].argmax())]
-    place = _cause_place(tables, process, places.cuts, cause, (begin, end))
+    place, at = _cause_place(tables, process, places.cuts, cause, (begin, end))
     opened = int(places.opened[index])
     cut = None if opened == NOT_OPENED else places.cuts.iloc[opened]
     opener = NOWHERE if cut is None else tables.place(process, cut["site"])
@@ -102,7 +103,7 @@ def describe_gap(tables: RunTables, process: int, places: GapPlaces, index: int)
         opened_by=kind,
         opened_site=opener.site,
         opened_user_site=opener.user_site,
-        summary=_sentence((begin, end), step, (cause, states[cause], place), (kind, opener)),
+        summary=_sentence((begin, end), step, (cause, states[cause], at), (kind, opener)),
     )
 
 
@@ -117,8 +118,21 @@ def step_at(tables: RunTables, process: int, time_ns: int) -> int | None:
 
 def _cause_place(
     tables: RunTables, process: int, cuts: pd.DataFrame, cause: HostState, stretch: tuple[int, int]
+) -> tuple[Place, str]:
+    """Where the state that takes most of a gap comes from, and in words: its own span; for Python and tracing where the
+    thread was seen, else the cut that ends the gap."""
+    seen = line_in(tables, process, stretch) if cause in RUNNING else None
+    if seen is not None:
+        place, count, looks = seen
+        how = f", where {numbers.count(count)} of {numbers.count(looks)} looks found the training thread"
+        return place, f" at {numbers.where(place.site, place.user_site)}{how},"
+    place = _span_or_cut(tables, process, cuts, cause, stretch)
+    return place, _at(cause, place)
+
+
+def _span_or_cut(
+    tables: RunTables, process: int, cuts: pd.DataFrame, cause: HostState, stretch: tuple[int, int]
 ) -> Place:
-    """Where the state that takes most of a gap comes from: its own span; for tracing the cut that ends the gap."""
     kind = _SPAN_KINDS.get(cause)
     if kind is not None:
         rows, reach = _rows_of(tables, process, kind)
@@ -150,16 +164,15 @@ def _rows_of(tables: RunTables, process: int, kind: str) -> tuple[pd.DataFrame, 
 def _sentence(
     stretch: tuple[int, int],
     step: int | None,
-    why: tuple[HostState, int, Place],
+    why: tuple[HostState, int, str],
     opener: tuple[str | None, Place],
 ) -> str:
     begin, end = stretch
-    cause, ns, place = why
+    cause, ns, at = why
     kind, opened = opener
     during = "" if step is None else f" in step {numbers.count(step)}"
-    at = _at(cause, place)
     part = "" if ns == end - begin else f" for {numbers.nanoseconds(ns)} of it"
-    text = f"Idle for {numbers.nanoseconds(end - begin)}{during}: {WORDS[cause]}{at}{part}."
+    text = f"Idle for {numbers.nanoseconds(end - begin)}{during}: {WORDS[cause]}{at if part else at.rstrip(',')}{part}."
     if kind is None:
         return text
     where = numbers.where(opened.site, opened.user_site)

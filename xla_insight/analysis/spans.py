@@ -14,7 +14,7 @@ import pandas as pd
 from xla_insight.analysis.accounting import ThreadSpans
 from xla_insight.analysis.intervals import Mask, Spans, index_inside, union
 from xla_insight.analysis.tables import RunTables, integers, spans_of
-from xla_insight.analysis.windows import measured_busy, stops
+from xla_insight.analysis.windows import measured_busy, not_yet_blocked, stops
 
 _HOLDERS = ("sync", "read", "backward")
 """Spans of the training thread inside which transfers and waits without a thread are its own."""
@@ -38,6 +38,7 @@ def thread_spans(tables: RunTables, process: int) -> ThreadSpans:
     def of(*names: str) -> Spans:
         return _chosen(rows, mine & kinds.among(*names))
 
+    cuts = of("sync", "read")
     measured, busy = measured_busy(tables, process)
     return ThreadSpans(
         compile=of("compile"),
@@ -48,7 +49,8 @@ def thread_spans(tables: RunTables, process: int) -> ThreadSpans:
         plain_reads=_plain_reads(tables, process),
         checkpoint=of("checkpoint"),
         gc=of("gc"),
-        cuts=of("sync", "read"),
+        cuts=cuts,
+        not_yet_blocked=not_yet_blocked(tables, process, cuts),
         outside=stops(tables, process),
         executions=spans_of(tables.of("executions", process)),
         measured=measured,

@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xla_insight.analysis.accounting import STATES, Account, Segments, both_sums, segments
 from xla_insight.analysis.critical_path import on_device
 from xla_insight.analysis.idle import NO_GAPS, Gaps, idle_gaps
-from xla_insight.analysis.intervals import NO_SPANS, Spans, joined
+from xla_insight.analysis.intervals import NO_SPANS, Nanoseconds, Spans, joined
 from xla_insight.analysis.spans import activity, thread_spans
 from xla_insight.analysis.tables import RunTables, integers
 from xla_insight.facts.report import HostState
@@ -36,8 +37,11 @@ class ProcessAccount:
     gaps: Gaps
     path: Account
     step_paths: Account
+    looks: NDArray[np.int8]
+    """The host state at each row of the table ``samples``, a place in `STATES`; `NO_STATE` outside of all work."""
 
 
+NO_STATE = -1
 NOTHING = Account(np.zeros((0, len(STATES)), np.int64), None, None)
 
 
@@ -76,19 +80,28 @@ def overlap_pct(result: Account, row: int, wall_ns: int) -> float | None:
 def _build(tables: RunTables, process: int) -> ProcessAccount:
     work, steps = activity(tables, process), step_windows(tables, process)
     windows = joined((steps, _work(work)))
+    times = integers(tables.of("samples", process)["time_ns"])
     if not len(windows.starts):
-        return ProcessAccount(None, NOTHING, NOTHING, NO_GAPS, NOTHING, NOTHING)
+        looks = np.full(len(times), NO_STATE, np.int8)
+        return ProcessAccount(None, NOTHING, NOTHING, NO_GAPS, NOTHING, NOTHING, looks)
     parts = segments(windows, thread_spans(tables, process))
+    looks = _states_at(parts, times)
     nothing = (NOTHING, NOTHING)
     by_step, step_paths = both_sums(steps, parts, on_device(parts)) if len(steps.starts) else nothing
     if work is None:
-        return ProcessAccount(None, NOTHING, by_step, NO_GAPS, NOTHING, step_paths)
+        return ProcessAccount(None, NOTHING, by_step, NO_GAPS, NOTHING, step_paths, looks)
     begin, end = np.searchsorted(parts.starts, work)
     inside = slice(int(begin), int(end))
     busy = None if parts.busy is None else parts.busy[inside]
     working = Segments(parts.starts[inside], parts.lengths[inside], parts.states[inside], busy)
     whole, whole_path = both_sums(_work(work), working, on_device(working))
-    return ProcessAccount(work, whole, by_step, idle_gaps(working), whole_path, step_paths)
+    return ProcessAccount(work, whole, by_step, idle_gaps(working), whole_path, step_paths, looks)
+
+
+def _states_at(parts: Segments, times: Nanoseconds) -> NDArray[np.int8]:
+    row = np.searchsorted(parts.starts, times, side="right") - 1
+    inside = (row >= 0) & (times < int(parts.starts[-1]) + int(parts.lengths[-1]))
+    return np.where(inside, parts.states[np.maximum(row, 0)], NO_STATE).astype(np.int8)
 
 
 def _work(work: tuple[int, int] | None) -> Spans:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xla_insight.analysis.host_lines import host_lines
 from xla_insight.analysis.idle_causes import worst_gaps
 from xla_insight.analysis.periods import epochs, path_seconds, rank_periods, seconds, warm_up_and_steady
 from xla_insight.analysis.tables import Process, RunTables
@@ -37,5 +38,6 @@ def time_facts(tables: RunTables, process: Process | None) -> TimeFacts:
         ranks=rank_periods(tables),
         epochs=epochs(tables, process),
         worst_gaps=worst_gaps(tables, process.index, LISTED_GAPS),
+        host_lines=host_lines(tables, process, steady),
         measured=measured_facts(tables, process),
     )

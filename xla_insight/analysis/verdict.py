@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from xla_insight.analysis.host_lines import most_of_it
 from xla_insight.facts import numbers
 from xla_insight.facts.report import (
     Finding,
@@ -294,4 +295,5 @@ def _largest(evidence: Evidence) -> Verdict:
         bound, words = _BOUNDS[HostState(state)]
         return Verdict(bound, f"{words} takes most of the training thread's time: {took}", None)
     saves = None if time.device_busy_s is None else max(0.0, min(seconds, time.wall_s - time.device_busy_s))
-    return Verdict("trace", f"Python and tracing take {took}", saves)
+    lines = most_of_it(time.host_lines)
+    return Verdict("trace", f"Python and tracing take {took[:-1]}{f': {lines}' if lines else ''}.", saves)

@@ -42,6 +42,7 @@ def _with_overlap(tables: RunTables, process: Process) -> MeasuredTime | None:
     exact, said = overlap_pct(measured, 0, wall_ns), overlap_pct(inferred, 0, wall_ns)
     if exact is None or said is None:
         return found
+    corrected = ", which is allowed for outside of windows" if len(spans.not_yet_blocked.starts) else ""
     shown, guessed = numbers.percent(exact), numbers.percent(said, inferred=True)
     return replace(
         found,
@@ -49,7 +50,7 @@ def _with_overlap(tables: RunTables, process: Process) -> MeasuredTime | None:
         inferred_overlap_pct=said,
         overlap_error_points=abs(said - exact),
         summary=f"{found.summary} Of the host's own work {shown} was hidden behind the device;"
-        f" inferred, {guessed} is, {abs(said - exact):.1f} points off.",
+        f" inferred, {guessed} is, {abs(said - exact):.1f} points off{corrected}.",
     )
 
 
@@ -66,7 +67,8 @@ def _both(session: DeviceSession, spans: ThreadSpans) -> tuple[Account, Account]
         measured=stretch,
         busy=session.busy,
     )
-    return account(stretch, shown), account(stretch, replace(near, measured=NO_SPANS, busy=NO_SPANS))
+    inferred = replace(near, measured=NO_SPANS, busy=NO_SPANS, not_yet_blocked=NO_SPANS)
+    return account(stretch, shown), account(stretch, inferred)
 
 
 def _near(spans: Spans, stretch: Spans) -> Spans:

@@ -45,6 +45,8 @@ class Kind(StrEnum):
     INPUT = "input"
     """A batch tensor on its way to the device. name: its key (`input_ids`) when known; dims: its dimensions;
     detail: dtype (`int64`); site: the line that uploaded it; value: the site of the function that made the batch."""
+    SAMPLE = "sample"
+    """Where the training thread was at an instant, as another thread saw it; site: without the frames between."""
     COUNTER = "counter"
     """name: counter; value: increase since the previous event of that name; duration: its increase as a time, ns."""
     GRAPH = "graph"

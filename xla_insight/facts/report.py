@@ -199,6 +199,22 @@ class IdleGap:
 
 
 @dataclass(frozen=True, slots=True)
+class HostLine:
+    """A line that the training thread was seen at while it ran Python and traced, after warm-up: of ``samples`` looks.
+
+    ``share`` (0 to 1) is that of such looks, ``error`` half the width of its 95 % interval, ``spent_s`` the same share
+    of the time.
+    """
+
+    site: Site
+    user_site: Site | None
+    samples: int
+    share: float
+    error: float
+    spent_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceWindow:
     """A profiler session over some steps. ``measured_s`` is from the first to the last device operation that it shows;
     it and what follows from it are None when it shows none (``note`` says why, or why it was closed early)."""
@@ -299,6 +315,8 @@ class TimeFacts:
     """The longest stretches without device work, longest first."""
     critical_path: dict[str, float] = field(default_factory=dict)
     """As of a period, over all tensor work."""
+    host_lines: tuple[HostLine, ...] = ()
+    """Where the training thread ran Python and traced after warm-up, most time first; empty: too little was seen."""
     measured: MeasuredTime | None = None
     """Where device windows were taken, busy and idle time is measured, and its error elsewhere is known. None: none."""
 

@@ -4,7 +4,7 @@ Owns the buffer, the drain thread and their order of work. Leaves what is hooked
 ``transformers_hooks``, counting to ``counting``, the joining of signals to ``matching`` and the bytes to the writer.
 
 On the training thread a hook costs two clock reads, two counters, one ``stat`` and an append; everything else happens
-on the drain thread, five times a second.
+on the drain thread, five times a second; ten times a second it looks where the training thread is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from xla_insight.record.debug_file import DebugFile, Position
 from xla_insight.record.faults import Faults
 from xla_insight.record.framework import Framework, Writer
 from xla_insight.record.matching import Checkpoint, HookEnd, Matcher
+from xla_insight.record.sampling import Sampler
 from xla_insight.record.stacks import Stacks, named_places
 from xla_insight.record.window_keeper import WindowKeeper
 from xla_insight.record.windows import Window, Windows
@@ -81,6 +82,7 @@ class Recorder:
         self._last_tracing_ns = self._last_counters_ns = self._last_anchor_ns = 0
         self._step: int | None = None
         self._step_counts: dict[str, int] = {}
+        self._sampler = Sampler(self.stacks)
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -199,6 +201,7 @@ class Recorder:
     def start(self) -> None:
         """Take the present counters as zero and start the drain thread. The calling thread gets index 0."""
         self._thread_index(threading.get_ident(), threading.current_thread().name)
+        self._sampler.ident = threading.get_ident()
         self._add_anchor()
         if self._debug_file is not None:
             self._debug_file.start()
@@ -265,10 +268,21 @@ class Recorder:
     # ---- on the drain thread ---------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        tick = self.faults.guard("drain")(self._tick)
+        tick, sample = self.faults.guard("drain")(self._tick), self.faults.guard("sampling")(self._sample)
+        tick_s = sample_s = time.monotonic()
         while self.active:
-            self._wake.wait(self._tick_s)
-            tick()
+            self._wake.wait(max(0.0, min(tick_s, sample_s) - time.monotonic()))
+            if time.monotonic() >= sample_s:
+                sample()
+                sample_s = time.monotonic() + self._sampler.pause_s()
+            if time.monotonic() >= tick_s:
+                tick()
+                tick_s = time.monotonic() + self._tick_s
+
+    def _sample(self) -> None:
+        event = self._sampler.look()
+        if event is not None:
+            self._push(("event", event, self._sampler.ident, self._step))
 
     def _tick(self) -> None:
         with self._lock:

@@ -6,16 +6,20 @@ Owns which frame counts as the *site* (innermost outside the framework and the s
 
 from __future__ import annotations
 
+import itertools
 import json
 import linecache
 import os
 import site
 import sys
 import sysconfig
+from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import NamedTuple
 
 MAX_DEPTH = 64
+MAX_SAMPLED = 20_000
+"""Different places of samples that are kept in memory; what is seen after that is not recorded."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _FRAMEWORKS = ("torch", "torch_xla", "functorch", "_dynamo")
@@ -109,14 +113,16 @@ def _place(code: CodeType, line: int) -> Place:
 
 
 class Stacks:
-    """Interns stacks. ``capture`` runs on the training thread; ``new_sites`` on the drain thread."""
+    """Interns stacks. ``capture`` runs on the training thread; all else on the drain thread."""
 
     def __init__(self) -> None:
         self._ids: dict[tuple[int, ...], int] = {}
         self._text_ids: dict[tuple[Place, ...], int] = {}
         self._kept: dict[int, CodeType] = {}
         self._pending: list[tuple[int, list[tuple[CodeType, int]] | list[Place]]] = []
-        self._next = 0
+        self._sorts: dict[int, tuple[bool, bool]] = {}
+        self._sampled: dict[tuple[int, ...], int] = {}
+        self._numbers = itertools.count()  # asked by several threads
 
     def capture(self, frame: FrameType | None) -> int:
         """Id of the stack that starts at ``frame``. Keys are ids of code objects, which are kept alive for that."""
@@ -138,20 +144,47 @@ class Stacks:
             self._kept[id(walked.f_code)] = walked.f_code
             raw.append((walked.f_code, walked.f_lineno))
             walked = walked.f_back
-        identity = self._next
-        self._next += 1
-        self._ids[key] = identity
+        identity = self._ids[key] = next(self._numbers)
         self._pending.append((identity, raw))
         return identity
+
+    def intern_sample(self, stack: Sequence[tuple[CodeType, int | None]]) -> int | None:
+        """Id of the two places of a stack that matter (innermost frame first); None when there is none or too many.
+
+        Of the whole stack there would be a new one in nearly every sample.
+        """
+        places: list[tuple[CodeType, int]] = []
+        for code, line in stack:
+            of_framework, of_library = self._sort(code)
+            if not of_library or not (of_framework or places):
+                places.append((code, line or 0))
+            if not of_library:
+                break
+        key = tuple(number for code, line in places for number in (id(code), line))
+        known = self._sampled.get(key)
+        if known is None and places and len(self._sampled) < MAX_SAMPLED:
+            known = self._sampled[key] = next(self._numbers)
+            self._pending.append((known, places))
+        return known
+
+    def _sort(self, code: CodeType) -> tuple[bool, bool]:
+        """Whether code belongs to the framework or the recorder, and whether to any library."""
+        found = self._sorts.get(id(code))
+        if found is None:
+            self._kept[id(code)] = code
+            file = os.path.abspath(code.co_filename) if not code.co_filename.startswith("<") else code.co_filename
+            main = file == _main_file()
+            ours = is_ours(file)
+            found = (ours or (is_framework(file) and not main), ours or (is_library(file) and not main))
+            self._sorts[id(code)] = found
+        return found
 
     def intern_places(self, places: list[Place]) -> int:
         """Id of a stack given as text, innermost first (frames that the framework printed)."""
         key = tuple(places)
         known = self._text_ids.get(key)
         if known is None:
-            known = self._next
-            self._next += 1
-            self._text_ids[key] = known
+            known = self._text_ids[key] = next(self._numbers)
             self._pending.append((known, list(places)))
         return known
 

@@ -167,6 +167,8 @@ def _bars(report: Report) -> Iterator[RenderableType]:
     yield Text("")
     yield hanging("host    ", text_bars.host_bar(time, _BAR_WIDTH), "dim")
     yield hanging("        ", text_bars.host_list(time))
+    if time.host_lines:
+        yield hanging("        ", text_bars.line_list(time))
     bar = text_bars.device_bar(time, _BAR_WIDTH)
     if bar is not None:
         yield hanging("device  ", bar, "dim")

@@ -37,6 +37,7 @@ _STYLES = {
 _INFERRED_STATES = (HostState.DEVICE_WAIT, HostState.TRACE)
 """Waits inside a cut are worked out from when the device was ready, and tracing is what is left."""
 _LISTED_SHARE = 0.01
+_LISTED_LINES = 3
 
 
 def host_bar(time: TimeFacts, width: int) -> Text:
@@ -84,6 +85,15 @@ def path_list(path: Mapping[str, float], wall_s: float) -> Text:
     """What the steps depended on, largest first: shortening anything else saves nothing."""
     named = [f"{_word(name)} {numbers.share(s, wall_s, inferred=True)}" for name, s in _listed(path, wall_s)]
     return Text(f"on the critical path: {', '.join(named)}")
+
+
+def line_list(time: TimeFacts) -> Text:
+    """The lines at which the host ran Python most, after warm-up."""
+    told = [
+        f"{numbers.percent(100 * line.share, inferred=True)} at {numbers.where(line.site, line.user_site)}"
+        for line in time.host_lines[:_LISTED_LINES]
+    ]
+    return Text(f"Python and tracing after warm-up: {', '.join(told)}")
 
 
 def _word(state: str) -> str:

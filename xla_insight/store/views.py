@@ -20,6 +20,7 @@ TABLES = (
     "executions",
     "reads",
     "host_spans",
+    "samples",
     "transfers",
     "inputs",
     "counters",
@@ -62,6 +63,7 @@ COMMON_KINDS = (
     Kind.STEP,
     Kind.INPUT,
     Kind.COUNTER,
+    Kind.SAMPLE,
 )
 """Kinds of which there are some in every step; rows of the others are few."""
 
@@ -138,6 +140,8 @@ VIEWS = {
     "host_spans": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, e.kind, e.name, e.value, {_SITE}
         FROM {_of(*HOST_KINDS)} {_SITES}""",
+    "samples": f"""
+        SELECT {_WHO}, e.thread, {_SITE} FROM {_of(Kind.SAMPLE)} {_SITES}""",
     "transfers": f"""
         SELECT {_WHO}, e.duration_ns, e.thread, e.name AS direction, e.value AS bytes FROM {_of(Kind.TRANSFER)}""",
     "inputs": f"""

@@ -48,6 +48,7 @@ COLUMNS = {
     "inputs": ["process", "first_ns", "last_ns"],
     "graphs": ["graph", "inputs", "outputs", "executions"],
     "uploads": ["process", "time_ns", "name", "dims", "dtype", "site", "maker"],
+    "samples": ["process", "step", "time_ns", "site"],
     "stale": ["process", "step", "time_ns", "optimizer", "parameters", "site"],
     "scalar_reads": ["process", "time_ns", "scalar"],
     "data_operations": ["process", "time_ns", "name", "delta"],

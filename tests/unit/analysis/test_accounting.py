@@ -23,6 +23,7 @@ FIELDS = (
     "checkpoint",
     "gc",
     "cuts",
+    "not_yet_blocked",
     "executions",
 )
 
@@ -49,7 +50,8 @@ def state_at(instant: int, spans: ThreadSpans) -> HostState:
         return HostState.COMPILE
     blocked = blocked_in_cuts(spans.cuts, spans.executions)
     reading = holds(spans.read_transfer) or holds(spans.plain_reads)
-    if holds(spans.device_wait) or holds(blocked) or (reading and busy):
+    waiting = holds(blocked) and not holds(spans.not_yet_blocked)
+    if holds(spans.device_wait) or waiting or (reading and busy):
         return HostState.DEVICE_WAIT
     for part, state in (
         (spans.input_wait, HostState.INPUT_WAIT),

@@ -37,6 +37,7 @@ SAME = {
     "ran": "select process, graph, trigger, site, count(*) as executions, min(time_ns) as first_ns from executions"
     " where graph is not null group by process, graph, trigger, site",
     "uploads": "select process, time_ns, name, dims::varchar as dims, dtype, site, maker from inputs",
+    "samples": "select process, step, time_ns, site from samples",
     "scalar_reads": "select process, time_ns, scalar from reads where scalar is not null",
     "data_operations": "select process, time_ns, name, delta from counters where starts_with(name, 'aten::')"
     " and name <> 'aten::_local_scalar_dense'",

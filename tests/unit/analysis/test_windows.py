@@ -129,6 +129,26 @@ def test_the_error_of_the_inferred_overlap_is_told(tables: Make, stepped: Steps)
     assert measured.summary.endswith("inferred, ~92 % is, 5.0 points off.")
 
 
+def test_what_a_window_shows_of_waits_holds_for_the_rest_of_the_run(tables: Make, stepped: Steps) -> None:
+    """Each cut lasts from 2 to 9 ms of its step and dispatches at 3 ms; in the window it is blocked from 6 ms on."""
+    holds = [Made("Wait for donation holds", begin * MS, (begin + 3) * MS) for begin in (6, 16)]
+    host = [Made("StepMarker", 2 * MS, 9 * MS), *holds]
+    work = [ran(21, 21.5, "add.2"), ran(23, 29, "dot.1"), ran(39, 39.5, "add.2")]
+    content = make_session({"python": host, "pool/1": work}, None, WALL_NS + 20 * MS, line_start_ns=0)
+    rows = [{"step": n, "time_ns": (10 * n + 2) * MS, "duration_ns": 7 * MS, "thread": 0} for n in range(6)]
+    run = tables(
+        steps=stepped(6, 10 * MS),
+        spans=[{**row, "kind": "sync"} for row in rows],
+        executions=executed(*((10 * n + 3, 10 * n + 9, "a" if n < 5 else "b") for n in range(6))),
+        windows=[a_window(20, 45)],
+        window=lambda process, name: content,
+    )
+    waits = process_account(run, 0).steps.host[:, STATES.index(HostState.DEVICE_WAIT)]
+    assert waits.tolist() == [3 * MS] * 5 + [6 * MS], "of a graph that no window shows it is not known"
+    measured = times(run).measured
+    assert measured is not None and measured.summary.endswith("points off, which is allowed for outside of windows.")
+
+
 def test_without_a_thread_that_cuts_graphs_overlap_is_not_compared(run: RunTables) -> None:
     measured = times(run).measured
     assert measured is not None and measured.error_points is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.findings.steady import settled, steady_state
+from xla_insight.analysis.host_lines import most_of_it
 from xla_insight.facts import numbers
 from xla_insight.facts.report import Finding, HostState, Severity
 
@@ -24,6 +25,9 @@ def trace_bound(context: Context) -> tuple[Finding, ...]:
     if traced_s < max(period.host.values()):
         return ()
     traced, busy = (numbers.duration(s / period.steps, inferred=True) for s in (traced_s, period.device_busy_s))
+    lines = most_of_it(context.time.host_lines)
+    at = f", {lines}" if lines else ""
+    shown = "" if context.time.host_lines else " (a Python profiler shows them)"
     return (
         Finding(
             id="trace_bound",
@@ -35,12 +39,12 @@ def trace_bound(context: Context) -> tuple[Finding, ...]:
             summary=(
                 f"Python and tracing take {traced} a step and the device {busy}: it has nothing to run for"
                 f" {numbers.share(idle_s, period.wall_s, inferred=True)} of the steady state"
-                f" ({numbers.duration(idle_s, inferred=True)}) while the host runs Python and traces."
+                f" ({numbers.duration(idle_s, inferred=True)}) while the host runs Python and traces{at}."
             ),
             advice=(
-                "Keep other Python work out of the step (operations on the CPU, metrics, logging: a Python profiler"
-                " shows them). Then give the device more work for each traced operation: a larger batch, several steps"
-                " in one graph, layers traced once (scan), or the step compiled as one function."
+                f"Keep other Python work out of the step: operations on the CPU, metrics, logging{shown}. Then give the"
+                " device more work for each traced operation: a larger batch, several steps in one graph, layers traced"
+                " once (scan), or the step compiled as one function."
             ),
             details={"trace_s": traced_s, "device_busy_s": period.device_busy_s, "steady_steps": period.steps},
         ),

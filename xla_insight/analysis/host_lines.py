@@ -1,0 +1,105 @@
+"""Which lines the training thread was at while it ran Python and traced: from looks at it, many times a run.
+
+Owns counting looks by place and the limits below which nothing is said. A share of looks is an estimate of a share of
+time: its error is told. Leaves looking to ``record`` and states to ``time_account``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from xla_insight.analysis.accounting import STATES
+from xla_insight.analysis.tables import Place, Process, RunTables
+from xla_insight.analysis.time_account import process_account
+from xla_insight.facts import numbers
+from xla_insight.facts.report import HostLine, HostState, Period, Site
+
+LEAST_SAMPLES = 20
+"""Looks at a state, below which its lines are not told."""
+LEAST_SHARE = 0.02
+LISTED = 10
+_LEAST_IN_GAP = 2
+RUNNING = (HostState.TRACE, HostState.OUTSIDE)
+"""States in which the thread runs Python of its own, and no span says where."""
+_NORMAL_95 = 1.96
+
+
+def host_lines(tables: RunTables, process: Process, period: Period | None) -> tuple[HostLine, ...]:
+    """Where the training thread ran Python in the steps of a period, most time first; empty where there is too little.
+
+    Shares are of the time in `RUNNING`; the rest of it is at lines of less than `LEAST_SHARE`.
+    """
+    if period is None:
+        return ()
+    looks = _running(tables, process.index)
+    seen = looks["site"][looks["step"].between(period.first_step, period.last_step)]
+    if len(seen) < LEAST_SAMPLES:
+        return ()
+    spent_s = sum(period.host.get(state, 0.0) for state in RUNNING)
+    counts: Counter[tuple[Site, Site | None]] = Counter()
+    for number, count in seen.value_counts(sort=False).items():
+        place = tables.place(process.index, number)
+        if place.site is not None:
+            counts[place.site, place.user_site] += int(count)
+    return tuple(
+        HostLine(
+            site=site,
+            user_site=user_site,
+            samples=count,
+            share=count / len(seen),
+            error=_error(count, len(seen)),
+            spent_s=spent_s * count / len(seen),
+        )
+        for (site, user_site), count in counts.most_common(LISTED)
+        if count >= LEAST_SHARE * len(seen)
+    )
+
+
+def most_of_it(lines: Sequence[HostLine], least: float = 0.1) -> str:
+    """The lines that take most of the host's own time, as the end of a sentence; empty when none stands out."""
+    told = [line for line in lines if line.share - line.error >= least][:2]
+    if not told:
+        return ""
+    words = [
+        f"{numbers.percent(100 * line.share, inferred=True)}{of_that} at {numbers.where(line.site, line.user_site)}"
+        for line, of_that in zip(told, (" of that", ""), strict=False)
+    ]
+    return f"{' and '.join(words)} ({numbers.count(sum(line.samples for line in told))} looks at the thread)"
+
+
+def line_in(tables: RunTables, process: int, stretch: tuple[int, int]) -> tuple[Place, int, int] | None:
+    """The place at which most looks of a stretch found the thread running Python, how many did, and of how many.
+
+    None when they are too few, or at no place more often than elsewhere.
+    """
+    looks = _running(tables, process)
+    low, high = np.searchsorted(looks["time_ns"].to_numpy(), stretch)
+    sites = looks["site"].iloc[int(low) : int(high)]
+    if len(sites) < _LEAST_IN_GAP:
+        return None
+    counts = sites.map(lambda site: tables.place(process, site)).value_counts()
+    place, count = counts.index[0], int(counts.iloc[0])
+    return (place, count, len(sites)) if 2 * count > len(sites) and place.site is not None else None
+
+
+def _running(tables: RunTables, process: int) -> pd.DataFrame:
+    """The looks that found the thread in `RUNNING`; remembered with the tables."""
+    key = ("looks at running Python", process)
+    if key not in tables.accounts:
+        rows = tables.of("samples", process)
+        running = np.isin(process_account(tables, process).looks, [STATES.index(state) for state in RUNNING])
+        tables.accounts[key] = rows[running & rows["site"].notna().to_numpy()]
+    found: pd.DataFrame = tables.accounts[key]
+    return found
+
+
+def _error(count: int, total: int) -> float:
+    """Half the width of the 95 % interval of a share (0 to 1), by Wilson."""
+    share, square = count / total, _NORMAL_95**2
+    root = math.sqrt(share * (1 - share) / total + square / (4 * total * total))
+    return _NORMAL_95 * root / (1 + square / total)
