@@ -51,7 +51,7 @@ def test_the_share_and_the_verdict_are_right(limit: str, tmp_path: Path) -> None
 
 
 def test_tracing_is_what_is_left_and_leaves_the_device_idle(tmp_path: Path) -> None:
-    done = recorded("limits.py", tmp_path / "run", LIMIT="trace")
+    done = recorded("limits.py", tmp_path / "run", LIMIT="trace", LIMIT_STEPS="500")
     assert done.code == 0, done.err
     report = xi.analyze(tmp_path / "run")
     steady = report.time.steady

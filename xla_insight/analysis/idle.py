@@ -90,13 +90,15 @@ def idle_gaps(parts: Segments) -> Gaps:
     idle = ~parts.busy
     begins = np.flatnonzero(idle & np.append(True, parts.busy[:-1]))
     lasts = np.flatnonzero(idle & np.append(parts.busy[1:], True))
-    first = np.zeros(len(idle), np.bool_)
-    first[begins] = True
-    number = np.cumsum(first) - 1
-    cell = number[idle] * len(STATES) + parts.states[idle]
-    by_state = cell_sums(cell, parts.lengths[idle], len(begins) * len(STATES))
+    number = np.repeat(np.arange(len(begins), dtype=np.int32), lasts - begins + 1)
+    states, lengths = parts.states[idle], parts.lengths[idle]
+    # Column by column: states that never occur take no memory.
+    by_state = np.zeros((len(begins), len(STATES)), np.int64, order="F")
+    for state in np.unique(states):
+        mine = states == state
+        by_state[:, state] = cell_sums(number[mine], lengths[mine], len(begins))
     ends = parts.starts[lasts] + parts.lengths[lasts]
-    return Gaps(parts.starts[begins], ends, by_state.reshape(-1, len(STATES)))
+    return Gaps(parts.starts[begins], ends, by_state)
 
 
 def opened_by(gaps: Gaps, cuts: pd.DataFrame) -> NDArray[np.int64]:

@@ -87,14 +87,15 @@ def _build(tables: RunTables, process: int) -> ProcessAccount:
     parts = segments(windows, thread_spans(tables, process))
     looks = _states_at(parts, times)
     nothing = (NOTHING, NOTHING)
-    by_step, step_paths = both_sums(steps, parts, on_device(parts)) if len(steps.starts) else nothing
+    held = on_device(parts)
+    by_step, step_paths = both_sums(steps, parts, held) if len(steps.starts) else nothing
     if work is None:
         return ProcessAccount(None, NOTHING, by_step, NO_GAPS, NOTHING, step_paths, looks)
     begin, end = np.searchsorted(parts.starts, work)
     inside = slice(int(begin), int(end))
     busy = None if parts.busy is None else parts.busy[inside]
     working = Segments(parts.starts[inside], parts.lengths[inside], parts.states[inside], busy)
-    whole, whole_path = both_sums(_work(work), working, on_device(working))
+    whole, whole_path = both_sums(_work(work), working, None if held is None else held[inside])
     return ProcessAccount(work, whole, by_step, idle_gaps(working), whole_path, step_paths, looks)
 
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 
 from xla_insight.facts.report import Site
 
@@ -53,21 +54,26 @@ def duration(seconds: float | None, *, inferred: bool = False) -> str:
 
 def _positive_duration(seconds: float) -> str:
     rounded = float(f"{seconds:.3g}")
-    if rounded == 0:
-        return "0 s"
-    if rounded < 1e-6:
-        return f"{significant(seconds * 1e9)} ns"
-    if rounded < 1e-3:
-        return f"{significant(seconds * 1e6)} µs"
-    if rounded < 1:
-        return f"{significant(seconds * 1e3)} ms"
     if rounded < 60:
-        return f"{significant(seconds)} s"
+        return _below_a_minute(rounded)
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} m {rest} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{count(hours)} h {minutes} m"
+
+
+@lru_cache(maxsize=4096)  # figures write thousands, of which many are the same to three digits
+def _below_a_minute(rounded: float) -> str:
+    if rounded == 0:
+        return "0 s"
+    if rounded < 1e-6:
+        return f"{significant(rounded * 1e9)} ns"
+    if rounded < 1e-3:
+        return f"{significant(rounded * 1e6)} µs"
+    if rounded < 1:
+        return f"{significant(rounded * 1e3)} ms"
+    return f"{significant(rounded)} s"
 
 
 def nanoseconds(value: float | None, *, inferred: bool = False) -> str:

@@ -66,9 +66,9 @@ def read_columns(processes: Sequence[ProcessColumns], wanted: Mapping[str, Wante
     with ThreadPoolExecutor(READERS) as pool:
         for index, process in enumerate(processes):
             pieces = list(pool.map(lambda path: _of_file(path, wanted), process.files))
-            pieces.append({name: _piece(process.tail, one) for name, one in wanted.items()})
+            pieces.append({name: _by_time(_piece(process.tail, one)) for name, one in wanted.items()})
             for name in wanted:  # each piece goes as soon as it is part of a table
-                rows = pa.concat_tables([piece.pop(name) for piece in pieces if name in piece])
+                rows = _merged([piece.pop(name) for piece in pieces if name in piece])
                 found[name].append(_on_axis(rows, index, process.offset_ns))
     tables = {
         name: pa.concat_tables(parts).unify_dictionaries() if parts else _nothing(wanted[name])
@@ -105,6 +105,52 @@ def _kinds_of_groups(metadata: pq.FileMetaData) -> list[tuple[str, str]]:
         known = statistics is not None and statistics.has_min_max
         bounds.append((str(statistics.min), str(statistics.max)) if known else ("", "\U0010ffff"))
     return bounds
+
+
+def reach_of(paths: Sequence[str]) -> tuple[int, int] | None:
+    """The first time and the last end (time and duration) of all rows of some files, on the clock of their process.
+
+    What files say of their row groups tells which few of these need a look. None where a file does not say, where some
+    row is none of a run's (no kind, a time no clock can show), and without rows. Raises OSError and pa.ArrowException.
+    """
+    groups: list[tuple[int, str, int]] = []
+    first = last = None
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            metadata = file.metadata
+        for number in range(metadata.num_row_groups):
+            found = _times_of_group(metadata.row_group(number))
+            if found is None:
+                return None
+            low, high, longest = found
+            first = low if first is None else min(first, low)
+            last = high if last is None else max(last, high)
+            groups.append((high + longest, path, number))
+    if first is None or last is None:
+        return None
+    for most, path, number in sorted(groups, reverse=True):
+        if most <= last:
+            break
+        with pq.ParquetFile(path) as file:
+            rows = file.read_row_group(number, columns=["time_ns", "duration_ns"], use_threads=False)
+        ends = pc.add(rows["time_ns"], rows["duration_ns"].fill_null(0))
+        last = max(last, pc.max(ends).as_py())
+    return first, last
+
+
+def _times_of_group(group: pq.RowGroupMetaData) -> tuple[int, int, int] | None:
+    """First and last time of a row group, and its longest duration."""
+    columns = {group.column(number).path_in_schema: group.column(number) for number in range(group.num_columns)}
+    kind, times, durations = (columns[name].statistics for name in ("kind", "time_ns", "duration_ns"))
+    if any(known is None or known.null_count != 0 for known in (kind, times)) or not times.has_min_max:
+        return None
+    longest = 0
+    if durations is None or (durations.null_count or 0) < group.num_rows:
+        if durations is None or not durations.has_min_max or durations.min < 0:
+            return None
+        longest = durations.max
+    plausible = times.min >= -MAX_NS and times.max <= MAX_NS and longest <= MAX_NS
+    return (times.min, times.max, longest) if plausible else None
 
 
 def _piece(rows: pa.Table, one: Wanted) -> pa.Table:
@@ -187,9 +233,31 @@ def _by_time(rows: pa.Table) -> pa.Table:
     return rows.take(pa.array(np.argsort(times, kind="stable")))
 
 
+def _merged(pieces: Sequence[pa.Table]) -> pa.Table:
+    """All rows in order of time, from tables that each are; of one time in their order. Where tables do not reach into
+    each other, nothing is moved."""
+    found: list[pa.Table] = []
+    last, times = pieces[0].slice(0, 0), np.zeros(0, np.int64)
+    for piece in pieces:
+        theirs = piece["time_ns"].to_numpy()
+        if not len(theirs):
+            continue
+        if not len(times) or theirs[0] >= times[-1]:
+            found.append(last)
+            last, times = piece, theirs
+            continue
+        own = int(np.searchsorted(times, theirs[0], side="right"))
+        other = int(np.searchsorted(theirs, times[-1], side="left"))
+        found.append(last.slice(0, own))
+        shared = pa.concat_tables([last.slice(own), piece.slice(0, other)]).unify_dictionaries()
+        last = pa.concat_tables([_by_time(shared), piece.slice(other)])
+        times = last["time_ns"].to_numpy()
+    return pa.concat_tables([*found, last])
+
+
 def _on_axis(rows: pa.Table, process: int, offset_ns: int) -> pa.Table:
-    """The rows of a process in order of time."""
-    rows = _by_time(rows.unify_dictionaries().combine_chunks())
+    """Rows of a process, in order of time, on the axis of the run."""
+    rows = rows.unify_dictionaries().combine_chunks()
     rows = rows.set_column(0, "time_ns", pa.array(rows["time_ns"].to_numpy() + offset_ns))
     return rows.add_column(0, "process", pa.array(np.full(rows.num_rows, process, np.int32)))
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from xla_insight.facts.events import Kind
 from xla_insight.store import views
-from xla_insight.store.columns import ProcessColumns
+from xla_insight.store.columns import ProcessColumns, reach_of
 from xla_insight.store.loading import Loaded, ProcessLog
 from xla_insight.store.process_facts import MAX_NS, is_whole, plausible_anchor
 from xla_insight.store.schema import EVENT_SCHEMA
@@ -202,18 +202,46 @@ def _log_query(processes: list[ProcessLog], offsets: list[int]) -> str:
 def _lifetimes(
     connection: duckdb.DuckDBPyConnection, processes: list[ProcessLog], offsets: list[int]
 ) -> list[Lifetime]:
-    rows = connection.execute(
-        f"""SELECT process, coalesce(min(time_ns) FILTER (kind = '{Kind.MARK}' AND name = 'start'), min(time_ns)),
-                   max(time_ns + coalesce(duration_ns, 0))
-            FROM log GROUP BY process"""
-    ).fetchall()
-    found = {process: (start, end) for process, start, end in rows}
+    reaches = [_reach(connection, index, process) for index, process in enumerate(processes)]
+    if None in reaches:  # all rows have to be looked at
+        rows = connection.execute(
+            "SELECT process, min(time_ns - offset_ns), max(time_ns - offset_ns + coalesce(duration_ns, 0))"
+            " FROM log GROUP BY process"
+        ).fetchall()
+        found = {process: (begin, end) for process, begin, end in rows}
+    else:
+        found = {index: reach for index, reach in enumerate(reaches) if reach}
+    starts = dict(
+        connection.execute(
+            f"SELECT process, min(time_ns - offset_ns) FROM rare WHERE kind = '{Kind.MARK}' AND name = 'start'"
+            " GROUP BY process"
+        ).fetchall()
+    )
     lifetimes = []
     for index, (process, offset) in enumerate(zip(processes, offsets, strict=True)):
-        begin = process.anchor[0] + offset if process.anchor is not None else 0
-        start, end = found.get(index, (begin, begin))
-        lifetimes.append(Lifetime(start, max(start, end), offset))
+        begin = process.anchor[0] if process.anchor is not None else -offset
+        first, end = found.get(index, (begin, begin))
+        start = starts.get(index, first) + offset
+        lifetimes.append(Lifetime(start, max(start, end + offset), offset))
     return lifetimes
+
+
+def _reach(
+    connection: duckdb.DuckDBPyConnection, index: int, process: ProcessLog
+) -> tuple[int, int] | tuple[()] | None:
+    """First time and last end of a process on its own clock; empty without rows, None where files do not tell."""
+    try:
+        known = reach_of(process.files) if process.files else ()
+    except (OSError, pa.ArrowException):
+        return None  # a query says what is wrong
+    row = connection.execute(
+        f"SELECT min(time_ns), max(time_ns + CASE WHEN duration_ns BETWEEN 0 AND {MAX_NS} THEN duration_ns ELSE 0 END)"
+        f" FROM {_TAIL} WHERE process = {index} AND time_ns BETWEEN -{MAX_NS} AND {MAX_NS} AND kind IS NOT NULL"
+    ).fetchone()
+    if known is None or row is None or row[0] is None:
+        return known
+    first, end = row
+    return (min(first, known[0]), max(end, known[1])) if known else (first, end)
 
 
 def _create_processes(

@@ -58,7 +58,7 @@ class StepIndex:
         bounds = self._bounds.get(process)
         if bounds is None:
             return np.zeros(len(times_ns), np.int32), np.ones(len(times_ns), np.bool_)
-        found = np.searchsorted(bounds.ends_ns, times_ns)
+        found = _places(bounds.ends_ns, times_ns)
         outside = found == len(bounds.ends_ns)
         found[outside] = 0
         outside |= times_ns < bounds.begin_ns
@@ -68,3 +68,11 @@ class StepIndex:
         """Make it the function `FUNCTION` of a database."""
         types: list[Any] = ["INTEGER", "BIGINT"]
         connection.create_function(FUNCTION, self.step_at, types, "INTEGER", type="arrow", null_handling="special")
+
+
+def _places(edges: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many of ``edges`` (rising) are before each time."""
+    if len(times) > 2 * len(edges) and (times[1:] >= times[:-1]).all():  # to look up the edges takes fewer searches
+        counts = np.diff(np.searchsorted(times, edges, side="right"), prepend=0, append=len(times))
+        return np.repeat(np.arange(len(edges) + 1), counts)
+    return np.searchsorted(edges, times)

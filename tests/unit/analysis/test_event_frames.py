@@ -58,6 +58,9 @@ def plain(frame: pd.DataFrame) -> pd.DataFrame:
 def check(run: Run) -> None:
     found = event_frames(run)
     assert found.keys() == SAME.keys()
+    ends = run.sql("select process, max(time_ns + coalesce(duration_ns, 0)) as end_ns from events group by process")
+    known = {process.index: process.end_ns for process in run.processes if process.index in set(ends["process"])}
+    assert known == {process: max(end, 0) for process, end in zip(ends["process"], ends["end_ns"], strict=True)}
     for name, query in SAME.items():
         expected = run.sql(query)
         assert list(found[name].columns) == list(expected.columns)
