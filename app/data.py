@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
@@ -41,6 +42,7 @@ _PATIENCE = 3.0
 """While a run records, it is read again after this many times the time that reading it took."""
 
 
+_ENDINGS = "select detail from marks where name = 'exception' and detail is not null"
 _EXECUTED = "select distinct process, step, graph from executions where graph is not null and step is not null"
 _SOURCES = """
 select distinct file, line, source from sites where file is not null and line is not null and source is not null
@@ -305,20 +307,23 @@ def _read_or_explain(read: Callable[[RunEntry], RunView], entry: RunEntry) -> Ru
 
 def read_run(entry: RunEntry) -> RunView:
     """Open and analyse a run."""
-    with open_run(str(entry.path)) as run:
+    with open_run(str(entry.path)) as run, ThreadPoolExecutor(1) as beside:
+        # Queries leave Python's lock: they run while tables are worked on.
+        queried = beside.submit(lambda: (graph_table(run), run.sql(_EXECUTED), run.sql(_SOURCES), run.sql(_ENDINGS)))
         tables = load_tables(run)
         steps = step_table(run, tables)
         by_process = {
             int(str(process)): rows.sort_values("step", ignore_index=True) for process, rows in steps.groupby("process")
         }
-        endings = run.sql("select detail from marks where name = 'exception' and detail is not null")
+        report = analyze(run, tables)
+        graphs, executed, sources, endings = queried.result()
         return RunView(
             entry=entry,
-            report=analyze(run, tables),
+            report=report,
             steps=by_process,
-            graphs=graph_table(run),
-            executed=run.sql(_EXECUTED),
-            sources=_sources(run.sql(_SOURCES), {str(process.facts.get("cwd") or "") for process in run.processes}),
+            graphs=graphs,
+            executed=executed,
+            sources=_sources(sources, {str(process.facts.get("cwd") or "") for process in run.processes}),
             processes=tuple(
                 ProcessLabel(process.index, f"rank {process.rank} · process {process.index}")
                 for process in run.processes

@@ -147,12 +147,12 @@ def legend(selected: Shown, scheme: Scheme) -> html.Div:
 def tables(selected: Shown, address: Address) -> list[Any]:
     """Warm-up against steady state, who leaves the device idle, the worst steps and gaps, all epochs, and all ranks."""
     time, process = selected.view.timelines, selected.process
-    first = [_periods(*time.periods(process)), _openers(time.openers(process))]
+    lines = _host_lines(time.host_lines(process))
+    first = [_periods(*time.periods(process)), html.Div([_openers(time.openers(process)), lines])]
     second = [_worst_steps(selected.rows, address), _worst_gaps(time.worst_gaps(process, _LISTED), address)]
     pairs = [html.Div(pair, className="pair") for pair in (first, second)]
-    lines = _host_lines(time.host_lines(process))
     whole = [_epochs(time.epochs(process), address), _ranks(selected.view.report.time.ranks)]
-    return [pairs[0], lines, pairs[1], sections(time.measured(process)), *whole]
+    return [*pairs, sections(time.measured(process)), *whole]
 
 
 def _periods(warm_up: Period | None, steady: Period | None) -> html.Section | None:
@@ -244,7 +244,7 @@ def _host_lines(lines: Sequence[HostLine]) -> html.Section | None:
         ]
         for line in lines
     ]
-    columns = ("Line at which the training thread was seen while it ran Python and traced", "looks", "share", "time")
+    columns = ("Line of the training thread while it ran Python and traced", "samples", "share", "time")
     return parts.section("Python and tracing after warm-up, by line", table(columns, rows))
 
 

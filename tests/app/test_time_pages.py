@@ -203,3 +203,11 @@ def test_epochs_are_compared_where_there_are_several(tmp_path: Path) -> None:
     text = text_of(idle.tables(Shown(library.view("several"), 0), Address(run="several")))
     assert "Epochs" in text and "epoch 49" in text and "epoch 50" not in text and "15 more epochs" in text
     assert "Epochs" not in text_of(idle.tables(Shown(library.view("one"), 0), Address(run="one")))
+
+
+def test_lines_of_the_host_are_listed_with_their_share(tmp_path: Path) -> None:
+    build_run(tmp_path / "run", steps=40, looks=2, hostile=True)
+    view = Library(tmp_path).view("run")
+    found = " ".join(map(text_of, idle.tables(Shown(view, 0), Address(run="run"))))
+    assert "Python and tracing after warm-up, by line" in found and "norm = sum(numbers)" in found
+    assert "samples" in found and "± " in found

@@ -1,7 +1,7 @@
-"""Which lines the training thread was at while it ran Python and traced: from looks at it, many times a run.
+"""Which lines the training thread was at while it ran Python and traced: from samples of its stack.
 
-Owns counting looks by place and the limits below which nothing is said. A share of looks is an estimate of a share of
-time: its error is told. Leaves looking to ``record`` and states to ``time_account``.
+Owns counting samples by place and the limits below which nothing is said. A share of samples is an estimate of a share
+of time: its error is told. Leaves sampling to ``record`` and states to ``time_account``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from xla_insight.facts import numbers
 from xla_insight.facts.report import HostLine, HostState, Period, Site
 
 LEAST_SAMPLES = 20
-"""Looks at a state, below which its lines are not told."""
+"""Samples in these states, below which its lines are not told."""
 LEAST_SHARE = 0.02
 LISTED = 10
 _LEAST_IN_GAP = 2
@@ -36,8 +36,8 @@ def host_lines(tables: RunTables, process: Process, period: Period | None) -> tu
     """
     if period is None:
         return ()
-    looks = _running(tables, process.index)
-    seen = looks["site"][looks["step"].between(period.first_step, period.last_step)]
+    samples = _running(tables, process.index)
+    seen = samples["site"][samples["step"].between(period.first_step, period.last_step)]
     if len(seen) < LEAST_SAMPLES:
         return ()
     spent_s = sum(period.host.get(state, 0.0) for state in RUNNING)
@@ -69,17 +69,17 @@ def most_of_it(lines: Sequence[HostLine], least: float = 0.1) -> str:
         f"{numbers.percent(100 * line.share, inferred=True)}{of_that} at {numbers.where(line.site, line.user_site)}"
         for line, of_that in zip(told, (" of that", ""), strict=False)
     ]
-    return f"{' and '.join(words)} ({numbers.count(sum(line.samples for line in told))} looks at the thread)"
+    return f"{' and '.join(words)} ({numbers.count(sum(line.samples for line in told))} samples)"
 
 
 def line_in(tables: RunTables, process: int, stretch: tuple[int, int]) -> tuple[Place, int, int] | None:
-    """The place at which most looks of a stretch found the thread running Python, how many did, and of how many.
+    """The place at which most samples of a stretch found the thread running Python, how many did, and of how many.
 
     None when they are too few, or at no place more often than elsewhere.
     """
-    looks = _running(tables, process)
-    low, high = np.searchsorted(looks["time_ns"].to_numpy(), stretch)
-    sites = looks["site"].iloc[int(low) : int(high)]
+    samples = _running(tables, process)
+    low, high = np.searchsorted(samples["time_ns"].to_numpy(), stretch)
+    sites = samples["site"].iloc[int(low) : int(high)]
     if len(sites) < _LEAST_IN_GAP:
         return None
     counts = sites.map(lambda site: tables.place(process, site)).value_counts()
@@ -88,11 +88,11 @@ def line_in(tables: RunTables, process: int, stretch: tuple[int, int]) -> tuple[
 
 
 def _running(tables: RunTables, process: int) -> pd.DataFrame:
-    """The looks that found the thread in `RUNNING`; remembered with the tables."""
-    key = ("looks at running Python", process)
+    """The samples that found the thread in `RUNNING`; remembered with the tables."""
+    key = ("samples at running Python", process)
     if key not in tables.accounts:
         rows = tables.of("samples", process)
-        running = np.isin(process_account(tables, process).looks, [STATES.index(state) for state in RUNNING])
+        running = np.isin(process_account(tables, process).samples, [STATES.index(state) for state in RUNNING])
         tables.accounts[key] = rows[running & rows["site"].notna().to_numpy()]
     found: pd.DataFrame = tables.accounts[key]
     return found

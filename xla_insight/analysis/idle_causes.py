@@ -123,8 +123,8 @@ def _cause_place(
     thread was seen, else the cut that ends the gap."""
     seen = line_in(tables, process, stretch) if cause in RUNNING else None
     if seen is not None:
-        place, count, looks = seen
-        how = f", where {numbers.count(count)} of {numbers.count(looks)} looks found the training thread"
+        place, count, samples = seen
+        how = f", where {numbers.count(count)} of {numbers.count(samples)} samples found the training thread"
         return place, f" at {numbers.where(place.site, place.user_site)}{how},"
     place = _span_or_cut(tables, process, cuts, cause, stretch)
     return place, _at(cause, place)

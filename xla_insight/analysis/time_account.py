@@ -37,7 +37,7 @@ class ProcessAccount:
     gaps: Gaps
     path: Account
     step_paths: Account
-    looks: NDArray[np.int8]
+    samples: NDArray[np.int8]
     """The host state at each row of the table ``samples``, a place in `STATES`; `NO_STATE` outside of all work."""
 
 
@@ -82,21 +82,21 @@ def _build(tables: RunTables, process: int) -> ProcessAccount:
     windows = joined((steps, _work(work)))
     times = integers(tables.of("samples", process)["time_ns"])
     if not len(windows.starts):
-        looks = np.full(len(times), NO_STATE, np.int8)
-        return ProcessAccount(None, NOTHING, NOTHING, NO_GAPS, NOTHING, NOTHING, looks)
+        samples = np.full(len(times), NO_STATE, np.int8)
+        return ProcessAccount(None, NOTHING, NOTHING, NO_GAPS, NOTHING, NOTHING, samples)
     parts = segments(windows, thread_spans(tables, process))
-    looks = _states_at(parts, times)
+    samples = _states_at(parts, times)
     nothing = (NOTHING, NOTHING)
     held = on_device(parts)
     by_step, step_paths = both_sums(steps, parts, held) if len(steps.starts) else nothing
     if work is None:
-        return ProcessAccount(None, NOTHING, by_step, NO_GAPS, NOTHING, step_paths, looks)
+        return ProcessAccount(None, NOTHING, by_step, NO_GAPS, NOTHING, step_paths, samples)
     begin, end = np.searchsorted(parts.starts, work)
     inside = slice(int(begin), int(end))
     busy = None if parts.busy is None else parts.busy[inside]
     working = Segments(parts.starts[inside], parts.lengths[inside], parts.states[inside], busy)
     whole, whole_path = both_sums(_work(work), working, None if held is None else held[inside])
-    return ProcessAccount(work, whole, by_step, idle_gaps(working), whole_path, step_paths, looks)
+    return ProcessAccount(work, whole, by_step, idle_gaps(working), whole_path, step_paths, samples)
 
 
 def _states_at(parts: Segments, times: Nanoseconds) -> NDArray[np.int8]:

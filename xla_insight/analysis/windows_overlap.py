@@ -42,7 +42,8 @@ def _with_overlap(tables: RunTables, process: Process) -> MeasuredTime | None:
     exact, said = overlap_pct(measured, 0, wall_ns), overlap_pct(inferred, 0, wall_ns)
     if exact is None or said is None:
         return found
-    corrected = ", which is allowed for outside of windows" if len(spans.not_yet_blocked.starts) else ""
+    told = abs(said - exact) >= 1 and len(spans.not_yet_blocked.starts)
+    corrected = ", which is allowed for outside of windows" if told else ""
     shown, guessed = numbers.percent(exact), numbers.percent(said, inferred=True)
     return replace(
         found,

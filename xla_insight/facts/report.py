@@ -200,10 +200,11 @@ class IdleGap:
 
 @dataclass(frozen=True, slots=True)
 class HostLine:
-    """A line that the training thread was seen at while it ran Python and traced, after warm-up: of ``samples`` looks.
+    """A line that the training thread was seen at while it ran Python and traced, after warm-up, in ``samples`` of its
+    stack.
 
-    ``share`` (0 to 1) is that of such looks, ``error`` half the width of its 95 % interval, ``spent_s`` the same share
-    of the time.
+    ``share`` (0 to 1) is that of all such samples, ``error`` half the width of its 95 % interval, ``spent_s`` the same
+    share of the time.
     """
 
     site: Site

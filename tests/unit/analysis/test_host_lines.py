@@ -56,9 +56,7 @@ def test_lines_have_the_share_of_the_looks_and_of_the_time() -> None:
     assert (first.site.line, first.samples, second.site.line, second.samples) == (32, 60, 31, 40), "places, not stacks"
     assert first.share == pytest.approx(60 / 101) and first.spent_s == pytest.approx(60 / 101 * steady.host["trace"])
     assert 0.05 < first.error < 0.12
-    assert most_of_it(found.time.host_lines) == (
-        "~59 % of that at train.py:32 and ~40 % at train.py:31 (100 looks at the thread)"
-    )
+    assert most_of_it(found.time.host_lines) == ("~59 % of that at train.py:32 and ~40 % at train.py:31 (100 samples)")
 
 
 def test_too_few_looks_say_nothing() -> None:
@@ -73,7 +71,7 @@ def test_looks_while_something_else_was_going_on_do_not_count() -> None:
 def test_the_finding_and_the_verdict_name_the_line() -> None:
     found = context_of(61, {1: 90, 2: 10})
     (bound,) = (finding for finding in all_findings(found) if finding.id == "trace_bound")
-    assert "traces, ~90 % of that at train.py:31 (90 looks at the thread)." in bound.summary
+    assert "traces, ~90 % of that at train.py:31 (90 samples)." in bound.summary
     assert "a Python profiler" not in bound.advice
     facts = RunFacts("x", "x", 1, 1, "light", {}, (), None, "ended", False)
     said = verdict(Evidence(facts, found.steps, found.graphs, (), (), found.time))
@@ -82,8 +80,8 @@ def test_the_finding_and_the_verdict_name_the_line() -> None:
 
 def test_a_long_gap_names_the_line_that_was_seen_in_it() -> None:
     gaps = context_of(31, {1: 90}).time.worst_gaps
-    told = [gap for gap in gaps if "looks found the training thread" in gap.summary]
-    assert told and all(gap.site == PLACES[1].site and "3 of 3 looks" in gap.summary for gap in told)
+    told = [gap for gap in gaps if "samples found the training thread" in gap.summary]
+    assert told and all(gap.site == PLACES[1].site and "3 of 3 samples" in gap.summary for gap in told)
 
 
 @given(st.integers(0, 500), st.integers(1, 500))
