@@ -43,7 +43,6 @@ _PATIENCE = 3.0
 
 
 _ENDINGS = "select detail from marks where name = 'exception' and detail is not null"
-_EXECUTED = "select distinct process, step, graph from executions where graph is not null and step is not null"
 _SOURCES = """
 select distinct file, line, source from sites where file is not null and line is not null and source is not null
 union select distinct user_file, user_line, user_source from sites
@@ -232,6 +231,15 @@ class Library:
         """One run by its name. Raises RunNotFoundError."""
         return find_run(self.folder, run_id)
 
+    def prepare(self) -> None:
+        """Read the newest run, which most people want to see, while their browser is still on its way."""
+        with contextlib.suppress(Exception):  # whoever opens it is told what is wrong
+            for entry in self.entries()[:1]:
+                view = self.view(entry.id)
+                process = view.process(None)
+                if process is not None:
+                    view.timelines.of(process)
+
     def view(self, run_id: str) -> RunView:
         """What pages show of a run. Raises RunNotFoundError, or RunFormatError when it is too damaged to open."""
         entry = self.entry(run_id)
@@ -309,20 +317,20 @@ def read_run(entry: RunEntry) -> RunView:
     """Open and analyse a run."""
     with open_run(str(entry.path)) as run, ThreadPoolExecutor(1) as beside:
         # Queries leave Python's lock: they run while tables are worked on.
-        queried = beside.submit(lambda: (graph_table(run), run.sql(_EXECUTED), run.sql(_SOURCES), run.sql(_ENDINGS)))
+        queried = beside.submit(lambda: (graph_table(run), run.sql(_SOURCES), run.sql(_ENDINGS)))
         tables = load_tables(run)
         steps = step_table(run, tables)
         by_process = {
             int(str(process)): rows.sort_values("step", ignore_index=True) for process, rows in steps.groupby("process")
         }
         report = analyze(run, tables)
-        graphs, executed, sources, endings = queried.result()
+        graphs, sources, endings = queried.result()
         return RunView(
             entry=entry,
             report=report,
             steps=by_process,
             graphs=graphs,
-            executed=executed,
+            executed=tables["executions"][["process", "step", "graph"]].dropna().drop_duplicates(ignore_index=True),
             sources=_sources(sources, {str(process.facts.get("cwd") or "") for process in run.processes}),
             processes=tuple(
                 ProcessLabel(process.index, f"rank {process.rank} · process {process.index}")
