@@ -216,7 +216,9 @@ def _gc(evidence: Evidence) -> Verdict | None:
 def _trace(evidence: Evidence) -> Verdict | None:
     """Only where tracing was seen to starve the device for long enough; else `_largest` describes the run."""
     found = evidence.loud("trace_bound")
-    return Verdict("trace", f"{found[0].summary[:-1]}: tracing limits this run.", found[0].cost_s) if found else None
+    if not found:
+        return None
+    return Verdict("trace", f"{found[0].summary[:-1]}: Python on the host limits this run.", found[0].cost_s)
 
 
 def _eager(evidence: Evidence) -> Verdict | None:

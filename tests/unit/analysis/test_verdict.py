@@ -133,7 +133,7 @@ def test_reads_say_how_long_they_wait_and_how_idle_they_leave_the_device() -> No
 
 def test_tracing_that_starves_the_device_is_named() -> None:
     said = verdict(evidence(finding("trace_bound", 55.0), host={"trace": 80.0, "device_wait": 20.0}, busy=30.0))
-    assert (said.bound, said.saves_s) == ("trace", 55.0) and said.summary.endswith("tracing limits this run.")
+    assert (said.bound, said.saves_s) == ("trace", 55.0) and said.summary.endswith("the host limits this run.")
 
 
 def test_transfers_and_pauses_lead_when_nothing_costs_more() -> None:
