@@ -6,6 +6,7 @@ categories from the file on. Leaves reading to ``store``.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -45,19 +46,23 @@ _INT32 = 1 << 31
 def event_frames(run: Run) -> dict[str, pd.DataFrame]:
     """The tables of `WANTED`, and what is made of them: ``ran``, ``uploads``, ``scalar_reads``, ``data_operations``."""
     frames = {}
-    rows = _read(run, "spans", "waits", "syncs", "reads", "saves")
-    frames["spans"] = _frame(
-        _timed(rows.pop("spans")), run, {"kind": "kind", "name": "name", "site": "site"}, ("thread",)
-    )
-    frames["waits"] = _waits(_timed(rows.pop("waits")), run)
-    frames["syncs"] = _syncs(rows.pop("syncs"), run)
-    frames["reads"], frames["scalar_reads"] = _reads(rows.pop("reads"), run)
-    saves = _timed(rows.pop("saves"))
-    frames["saves"] = pd.DataFrame({name: _column(saves, name) for name in saves.column_names}, copy=False)
-    frames["executions"] = _executions(_read(run, "executions")["executions"], run)
-    frames["ran"] = _ran(frames["executions"])
-    frames["counters"], frames["data_operations"] = _counters(_read(run, "counters")["counters"], run)
-    rows = _read(run, "inputs", "samples")
+    with ThreadPoolExecutor(1) as ahead:  # the next columns are read while tables are made of these
+        rows = _read(run, "spans", "waits", "syncs", "reads", "saves")
+        later = ahead.submit(_read, run, "executions")
+        frames["spans"] = _frame(
+            _timed(rows.pop("spans")), run, {"kind": "kind", "name": "name", "site": "site"}, ("thread",)
+        )
+        frames["waits"] = _waits(_timed(rows.pop("waits")), run)
+        frames["syncs"] = _syncs(rows.pop("syncs"), run)
+        frames["reads"], frames["scalar_reads"] = _reads(rows.pop("reads"), run)
+        saves = _timed(rows.pop("saves"))
+        frames["saves"] = pd.DataFrame({name: _column(saves, name) for name in saves.column_names}, copy=False)
+        rows, later = later.result(), ahead.submit(_read, run, "counters")
+        frames["executions"] = _executions(rows.pop("executions"), run)
+        frames["ran"] = _ran(frames["executions"])
+        rows, later = later.result(), ahead.submit(_read, run, "inputs", "samples")
+        frames["counters"], frames["data_operations"] = _counters(rows.pop("counters"), run)
+        rows = later.result()
     frames["inputs"], frames["uploads"] = _inputs(rows["inputs"])
     frames["samples"] = _samples(rows["samples"], run)
     return frames

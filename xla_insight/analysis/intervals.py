@@ -6,7 +6,7 @@ means; that is ``accounting``. All times are integer nanoseconds, intervals are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,8 +37,8 @@ NO_SPANS = Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
 def joined(parts: Iterable[Spans]) -> Spans:
     """All intervals of ``parts`` in one set, unchanged."""
     listed = list(parts)
-    if not listed:
-        return NO_SPANS
+    if len(listed) < 2:
+        return listed[0] if listed else NO_SPANS
     return Spans(np.concatenate([p.starts for p in listed]), np.concatenate([p.ends for p in listed]))
 
 
@@ -46,11 +46,15 @@ def union(spans: Spans) -> Spans:
     """The same instants as disjoint intervals in order of time. Intervals that only touch stay apart."""
     if not len(spans.starts):
         return NO_SPANS
-    order = np.argsort(spans.starts, kind="stable")
-    starts, ends = spans.starts[order], spans.ends[order]
+    starts, ends = spans
+    if (starts[1:] < starts[:-1]).any():
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], ends[order]
     reach = np.maximum.accumulate(ends)
     first = np.ones(len(starts), np.bool_)
     first[1:] = starts[1:] >= reach[:-1]
+    if first.all():
+        return Spans(starts, ends)
     last = np.flatnonzero(np.append(first[1:], True))
     return Spans(starts[first], reach[last])
 
@@ -90,6 +94,13 @@ def index_inside(points: Nanoseconds, containers: Spans) -> NDArray[np.int64]:
     return np.where(held, index, -1)
 
 
+def _edges(cuts: Spans, layers: Sequence[Sequence[Spans]]) -> Iterator[Nanoseconds]:
+    """The begins and the ends of the cuts, then all edges of each layer, made when they are asked for."""
+    yield from cuts
+    for layer in layers:
+        yield np.stack(union(joined(layer)), axis=1).ravel()
+
+
 class Axis:
     """A stretch of time cut at some edges, and where layers begin or end, so that each covers a segment or does not.
 
@@ -99,17 +110,21 @@ class Axis:
 
     MAX_LAYERS = _CODE_MASK - 1
 
-    def __init__(self, cuts: Spans, layers: Sequence[Iterable[Spans]]) -> None:
+    def __init__(self, cuts: Spans, layers: Sequence[Sequence[Spans]]) -> None:
         """The stretch is from the first to the last edge of ``cuts``, of which there must be one."""
         begin, end = int(cuts.starts.min()), int(cuts.ends.max())
         # An edge is sorted together with the number of its layer, as one number: looking edges up in the result would
         # take far longer. They come as a few sorted runs, which a stable sort merges.
-        keys = [(edges - begin) << _CODE_BITS for edges in cuts]
-        for number, layer in enumerate(layers, start=1):
-            edges = np.stack(union(joined(layer)), axis=1).ravel()
-            keys.append(((np.clip(edges, begin, end) - begin) << _CODE_BITS) | number)
-        packed = np.concatenate(keys)
-        del keys
+        most = 2 * (len(cuts.starts) + sum(len(part.starts) for layer in layers for part in layer))
+        packed, filled = np.empty(most, np.int64), 0
+        for number, edges in enumerate(_edges(cuts, layers)):
+            place = packed[filled : filled + len(edges)]
+            np.clip(edges, begin, end, out=place)
+            place -= begin
+            place <<= _CODE_BITS
+            place |= max(0, number - 1)  # both edges of the cuts are of no layer
+            filled += len(edges)
+        packed = packed[:filled]
         packed.sort(kind="stable")
         self._layers = (packed & _CODE_MASK).astype(np.uint8)
         packed >>= _CODE_BITS
