@@ -30,7 +30,7 @@ def _parts(graphs: Sequence[GraphCalls], looked_at: int) -> Iterator[RenderableT
         yield Text(_headline(graph))
         for call in graph.calls:
             yield hanging("  ", Text(_sentence(call)))
-    if any(call.device_pct is None for graph in graphs for call in graph.calls):
+    if any(call.device_pct is None and not call.replaced for graph in graphs for call in graph.calls):
         yield Text(
             "\n~ share of the bytes that instructions read and write: only device windows time single instructions."
         )
@@ -53,7 +53,11 @@ def _sentence(call: CustomCall) -> str:
     times = f"{numbers.count(call.count)} x " if call.count > 1 else ""
     shapes = f"({', '.join(call.operands)}) -> {call.result}"
     where = "" if call.site is None else f", from {numbers.place(call.site.file, call.site.line)}"
-    if call.device_pct is None:
+    instead = "the compiler put instructions of its own in its place"
+    if call.replaced:
+        timed = "time n/a" if call.device_pct is None else f"{numbers.percent(call.device_pct)} of its device time, measured"
+        share = f"{timed} ({instead})"
+    elif call.device_pct is None:
         share = f"{numbers.percent(call.bytes_pct, inferred=True)} of its bytes"
     else:
         share = f"{numbers.percent(call.device_pct)} of its device time, measured"
