@@ -53,12 +53,12 @@ def _sentence(call: CustomCall) -> str:
     times = f"{numbers.count(call.count)} x " if call.count > 1 else ""
     shapes = f"({', '.join(call.operands)}) -> {call.result}"
     where = "" if call.site is None else f", from {numbers.place(call.site.file, call.site.line)}"
-    instead = "the compiler put instructions of its own in its place"
+    timed = f"{numbers.percent(call.device_pct)} of its device time, measured"
     if call.replaced:
-        timed = "time n/a" if call.device_pct is None else f"{numbers.percent(call.device_pct)} of its device time, measured"
-        share = f"{timed} ({instead})"
+        timed = timed if call.device_pct is not None else "time n/a"
+        share = f"{timed} (the compiler put instructions of its own in its place)"
     elif call.device_pct is None:
         share = f"{numbers.percent(call.bytes_pct, inferred=True)} of its bytes"
     else:
-        share = f"{numbers.percent(call.device_pct)} of its device time, measured"
+        share = timed
     return plain_line(f"{times}{call.target or 'without a target'} {shapes}: {share}{where}")

@@ -88,7 +88,9 @@ def test_the_plain_report_fits_eighty_columns_and_has_no_escapes() -> None:
     assert "\x1b" not in text
 
 
-@pytest.mark.parametrize(("wall_s", "said"), [(206.0, "(8 s): "), (10.0, "(8 s with what came before the first tensor)")])
+@pytest.mark.parametrize(
+    ("wall_s", "said"), [(206.0, "(8 s): "), (10.0, "(8 s with what came before the first tensor)")]
+)
 def test_a_warm_up_longer_than_the_run_is_explained(wall_s: float, said: str) -> None:
     warm_up = Period("warm_up", 0, 0, 0, 1, 2, 8.0, {}, None, {}, None)
     steady = replace(warm_up, name="steady", first_step=2, last_step=9, steps=8, wall_s=4.0)
