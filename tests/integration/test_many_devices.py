@@ -133,6 +133,8 @@ def test_it_goes_on_from_its_checkpoint(spmd: Trained, command_line: CommandLine
     words = ("spmd", *SMALL, "--save-to", saved, "--resume")
     again = train(command_line, tmp_path / "again", *words, "--steps", STEPS + 2)
     assert f"Resumed from step {STEPS} in {saved}" in again.text and "Trained 2 steps" in again.text
+    assert {entry.cause for entry in again.report.recompiles} == {"first_graph"}  # its first step is like all others
+    assert "[Gloo]" not in again.text and "GSPMD" not in again.text
     done = command_line("train", *words, "--steps", STEPS, "--out", tmp_path / "over")
     assert done.returncode == 2 and "give more --steps" in done.stderr and "Traceback" not in done.stderr
 

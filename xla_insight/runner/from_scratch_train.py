@@ -15,6 +15,7 @@ import torch.utils.data
 from transformers import Trainer, TrainerCallback, pipeline, set_seed
 
 from xla_insight.errors import TrainingDataError
+from xla_insight.facts import numbers
 from xla_insight.runner import child, shards, text, tokens, training
 from xla_insight.runner.batches import collator_for
 from xla_insight.runner.from_scratch import FromScratch
@@ -83,7 +84,7 @@ def fill_mask(options: FromScratch, tokenizer: Any) -> list[str]:
     """What the saved model, loaded anew on the CPU, puts in the place of the mask."""
     fill = pipeline("fill-mask", model=options.save_to, tokenizer=options.save_to, device="cpu")
     prompt = options.prompt or _prompt_from(options, tokenizer.mask_token)
-    guesses = ", ".join(f"{guess['token_str']!r} {guess['score']:.1%}" for guess in fill(prompt)[:3])
+    guesses = ", ".join(f"{guess['token_str']!r} {100 * guess['score']:.1f} %" for guess in fill(prompt)[:3])
     return [f"fill-mask: {prompt}", f"  {guesses}"]
 
 
@@ -124,8 +125,8 @@ def train(options: FromScratch, live: child.Live) -> dict[str, Any]:
     trainer.save_model(options.save_to)
     live.phase("filling in a mask")
     lines = [
-        f"{index.chunks} chunks of {index.size} tokens in {len(index.files)} files ({index.format}) at"
-        f" {options.shard_place}.",
+        f"{index.chunks} chunks of {index.size} tokens in {numbers.plural(len(index.files), 'file')}"
+        f" ({index.format}) at {options.shard_place}.",
         f"Model: {options.save_to}",
         *fill_mask(options, tokenizer),
     ]
