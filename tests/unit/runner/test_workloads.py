@@ -113,6 +113,10 @@ def test_several_devices_and_several_processes_are_arranged_before_the_runtime(m
     monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
     assert ManyDevices().variables()["TF_CPP_MIN_LOG_LEVEL"] == "0"
     assert ManyDevices(sharding="manual").tensor_parallel == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert ManyProcesses().variables() == {}
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert ManyProcesses().variables() == {"OMP_NUM_THREADS": "1"}
     command = ManyProcesses(processes=3, diverge=True).command()
     assert command[:5] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
     assert ManyProcesses.from_json(command[-1]) == ManyProcesses(processes=3, diverge=True)
