@@ -140,8 +140,9 @@ class Checkpoints:
         kept = sorted(self._manager.all_steps())
         failed = self._failures()
         distributed.destroy_process_group()
+        steps = f"steps {', '.join(map(str, kept))}" if len(kept) > 1 else f"step {max(kept, default=0)}"
         return [
-            *([f"Checkpoints of steps {', '.join(map(str, kept))} in {self._folder}."] if kept else []),
+            *([f"Checkpoints in {self._folder}: of {steps}."] if kept else []),
             *([f"{failed}."] if failed else []),
         ]
 
