@@ -250,6 +250,7 @@ def test_from_scratch_ends_in_a_working_fill_mask(files: Files, tmp_path: Path, 
     done = command_line("train", "from-scratch", *words, *again)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
     assert re.search(r"chunks-0000\d\.tfrecord, record 1: the file ends in the middle of a record", done.stderr)
+    assert "not to be a single sample" not in done.stderr
 
 
 def test_custom_calls_are_listed(tmp_path: Path, command_line: CommandLine) -> None:

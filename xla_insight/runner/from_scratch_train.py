@@ -6,6 +6,7 @@ Owns the training of the workload `from-scratch`. Knows nothing of being recorde
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,6 +119,8 @@ def train(options: FromScratch, live: child.Live) -> dict[str, Any]:
         data_collator=collator_for(tokenizer, "fixed", [options.sequence_length], rows),
         callbacks=[EndAtDamage(stream)],
     )
+    # The Trainer warns of an epoch without a sample; when damage ended it, that is what is said.
+    logging.getLogger("transformers.trainer").addFilter(lambda _record: stream.damage is None)
     result = training.train(trainer, live, options.resume)
     if stream.damage is not None:
         raise stream.damage
