@@ -38,9 +38,9 @@ _PER_DEVICE = (
     " them apart: times are of all its devices together. Choose steps for one: xla-insight run --window 10-12."
 )
 _RECORD_RANKS = "xla-insight run torchrun --nproc-per-node 4 train.py"
-_NO_SPMD = "This run did not use several devices in one process (SPMD), and {} values between devices."
-_NOTHING_EXCHANGED = "none of the programs that were kept exchanges"
-_NOTHING_READ = "no compiled program was kept that would show whether ranks exchange"
+_NO_SPMD = "This run did not use several devices in one process (SPMD), and {}."
+_NOTHING_EXCHANGED = "none of the programs that were kept exchanges values between devices"
+_NOTHING_READ = "no compiled program was kept that would show an exchange"
 
 
 def layout(_address: Address) -> html.Div:

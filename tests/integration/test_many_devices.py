@@ -89,7 +89,7 @@ def test_collectives_equal_those_of_the_program(spmd: Trained) -> None:
         assert {fact.axes for fact in own if fact.group_size == 4} == {("fsdp",)}
     assert spmd.report.devices.graphs_read == len(programs)
     files = {Path(fact.file).name for fact in spmd.report.devices.collectives if fact.file is not None}
-    assert files == {"spmd_model.py"}, "no line of torch's own layers"
+    assert "spmd_model.py" in files and not files & {"linear.py", "functional.py"}, "lines of the model, not of layers"
 
 
 def test_the_mesh_and_every_parameter_are_known(spmd: Trained) -> None:
