@@ -38,10 +38,9 @@ _PER_DEVICE = (
     " them apart: times are of all its devices together. Choose steps for one: xla-insight run --window 10-12."
 )
 _RECORD_RANKS = "xla-insight run torchrun --nproc-per-node 4 train.py"
-_NO_SPMD = (
-    "This run did not use several devices in one process (SPMD), and none of the programs that were kept exchanges"
-    " values between devices."
-)
+_NO_SPMD = "This run did not use several devices in one process (SPMD), and {}."
+_NOTHING_EXCHANGED = "none of the programs that were kept exchanges values between devices"
+_NOTHING_READ = "no compiled program was kept that would show an exchange"
 
 
 def layout(_address: Address) -> html.Div:
@@ -163,7 +162,8 @@ def body(selected: Shown, canvas: Canvas, address: Address) -> list[Any]:
     if not several and not devices.spmd:
         found.append(_how_to_record_ranks())
     if not devices.spmd and not devices.collectives:
-        found.append(parts.section("Exchange between devices", html.P(_NO_SPMD, className="quiet")))
+        said = _NO_SPMD.format(_NOTHING_EXCHANGED if devices.graphs_read else _NOTHING_READ)
+        found.append(parts.section("Exchange between devices", html.P(said, className="quiet")))
     notes = [*devices.notes, _PER_DEVICE] if devices.spmd and not devices.measured else devices.notes
     return [*found, *(parts.notice(text) for text in notes)]
 
@@ -222,13 +222,13 @@ def _table_of_ranks(devices: DeviceFacts, address: Address) -> html.Section:
 def _rank_cells(rank: RankFacts, address: Address) -> list[Any]:
     search = replace(address.for_other_page(), process=rank.process).search
     name = dcc.Link(f"rank {numbers.count(rank.rank)}", href=f"{Route.TIMELINE}{search}")
-    late = html.Span(" ▲ straggles", className="severity severity-warning") if rank.straggles else ""
+    late = html.Span("▲ straggles", className="severity severity-warning") if rank.straggles else ""
     idle_s = None if rank.device_busy_s is None else rank.wall_s - rank.device_busy_s
     kind = rank.device or numbers.NOT_MEASURED
     device = kind if rank.devices is None else f"{numbers.count(rank.devices)} × {kind}"
     slowest = None if rank.slowest_steps is None else numbers.plural(rank.slowest_steps, "step")
     return [
-        [name, late, html.Span(parts.middle(rank.host or "", 32), className="quiet-line", title=rank.host)],
+        [name, " ", late, html.Span(parts.middle(rank.host or "", 32), className="quiet-line", title=rank.host)],
         parts.middle(device, 32),
         numbers.count(rank.executions_per_device),
         numbers.count(rank.steps),

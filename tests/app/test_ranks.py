@@ -71,7 +71,7 @@ def page_text(path: Path) -> str:
 def test_one_rank_says_how_to_record_several(tmp_path: Path) -> None:
     text = page_text(write_run(tmp_path / "run", 20))
     assert "One rank" in text and "torchrun" in text
-    assert "did not use several devices" in text
+    assert "did not use several devices" in text and "no compiled program was kept" in text
     assert "exchanged by a device n/a no program was kept" in text
     assert "held up by saving n/a" in text
 

@@ -88,6 +88,8 @@ def test_collectives_equal_those_of_the_program(spmd: Trained) -> None:
         assert {fact.kind for fact in own} == set(counts)
         assert {fact.axes for fact in own if fact.group_size == 4} == {("fsdp",)}
     assert spmd.report.devices.graphs_read == len(programs)
+    files = {Path(fact.file).name for fact in spmd.report.devices.collectives if fact.file is not None}
+    assert "spmd_model.py" in files and not files & {"linear.py", "functional.py"}, "lines of the model, not of layers"
 
 
 def test_the_mesh_and_every_parameter_are_known(spmd: Trained) -> None:
@@ -116,7 +118,7 @@ def test_checkpoints_are_written_behind_the_training(spmd: Trained) -> None:
     assert saved is not None
     assert saved.saves == 3 and saved.stall_s > 0 and saved.behind_s > 0
     assert 0 <= saved.overlapped_s <= saved.behind_s
-    assert "Checkpoints of steps 6, 9 in" in spmd.text and "another thread wrote for" in " ".join(spmd.text.split())
+    assert ": of steps 6, 9." in spmd.text and "another thread wrote for" in " ".join(spmd.text.split())
 
 
 def test_each_device_is_measured_in_the_window(spmd: Trained) -> None:
@@ -133,6 +135,8 @@ def test_it_goes_on_from_its_checkpoint(spmd: Trained, command_line: CommandLine
     words = ("spmd", *SMALL, "--save-to", saved, "--resume")
     again = train(command_line, tmp_path / "again", *words, "--steps", STEPS + 2)
     assert f"Resumed from step {STEPS} in {saved}" in again.text and "Trained 2 steps" in again.text
+    assert {entry.cause for entry in again.report.recompiles} == {"first_graph"}  # its first step is like all others
+    assert "[Gloo]" not in again.text and "GSPMD" not in again.text
     done = command_line("train", *words, "--steps", STEPS, "--out", tmp_path / "over")
     assert done.returncode == 2 and "give more --steps" in done.stderr and "Traceback" not in done.stderr
 

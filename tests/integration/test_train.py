@@ -235,7 +235,7 @@ def test_from_scratch_ends_in_a_working_fill_mask(files: Files, tmp_path: Path, 
     places = ("--out", tmp_path / "run", "--save-to", tmp_path / "saved", "--chunks-per-shard", 100)
     done = command_line("train", "from-scratch", *words, *places)
     assert done.returncode == 0, done.stderr
-    assert re.search(r"fill-mask: .*<mask>.*\n  '.*' [\d.]+%, '", done.stdout), done.stdout[-2000:]
+    assert re.search(r"fill-mask: .*<mask>.*\n  '.*' [\d.]+ %, '", done.stdout), done.stdout[-2000:]
     report = report_of(tmp_path / "run")
     is_sound(report, STEPS)
     assert unexpected(report) == []
@@ -250,14 +250,17 @@ def test_from_scratch_ends_in_a_working_fill_mask(files: Files, tmp_path: Path, 
     done = command_line("train", "from-scratch", *words, *again)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
     assert re.search(r"chunks-0000\d\.tfrecord, record 1: the file ends in the middle of a record", done.stderr)
+    assert "not to be a single sample" not in done.stderr
 
 
 def test_custom_calls_are_listed(tmp_path: Path, command_line: CommandLine) -> None:
     done = command_line("train", "kernels", "--steps", "8", "--out", tmp_path / "run")
     assert done.returncode == 0, done.stderr
     assert re.search(r"TopK \(f32\[128,128\]\) -> \(f32\[128,4\], s32\[128,4\]\): [<\d]", done.stdout), done.stdout
-    assert "of its device time, measured" in " ".join(done.stdout.split()), done.stdout
-    assert re.search(r"Eigh \(f32\[128,128\]\) -> ", done.stdout), done.stdout
+    said = " ".join(done.stdout.split())
+    assert re.search(r"TopK [^:]+: <?\d+ % of its device time, measured, from kernels_train\.py:\d+", said), said
+    # XLA:CPU expands it to loops, in which nearly all the time of this graph goes by
+    assert re.search(r"Eigh [^:]+: [5-9]\d % of its device time, measured \(the compiler put", said), said
     is_sound(report_of(tmp_path / "run"), 8)
 
 

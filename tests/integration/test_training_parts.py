@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +143,32 @@ def test_data_sets_of_a_folder(tmp_path: Path) -> None:
     (tmp_path / "saved" / "state.json").write_text("{")
     with pytest.raises(InsightError, match="cannot read the data set"):
         list(text.documents([str(tmp_path / "saved")]))
+
+
+def test_a_checkpoint_that_another_thread_could_not_write_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch_xla")
+    from xla_insight.runner.spmd_train import Checkpoints
+
+    class Manager:
+        """Fails from the second one on; the last one is still being written."""
+
+        def __init__(self) -> None:
+            self._async_futures: list[Future[None]] = []
+
+        def save_async(self, step: int, state: Any, force: bool) -> None:
+            future: Future[None] = Future()
+            if step < 4:
+                fails = step > 1
+                future.set_exception(OSError(errno.ENOSPC, "No space left on device") if fails else None)
+            self._async_futures.append(future)
+
+    checkpoints = Checkpoints.__new__(Checkpoints)
+    checkpoints._manager, checkpoints._told = Manager(), False
+    model = torch.nn.Linear(1, 1)
+    said = []
+    for step in range(1, 5):
+        checkpoints.after(step, model, torch.optim.SGD(model.parameters()), last=False)
+        said.append(capsys.readouterr().err)
+    assert said[0] == said[2] == said[3] == "" and "1 of 2 checkpoints could not be written: OSError" in said[1]
+    assert "No space left on device; the training goes on" in said[1]
+    assert checkpoints._failures().startswith("2 of 3 checkpoints could not be written")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 
 from xla_insight.analysis.intervals import Spans, joined, union
 from xla_insight.analysis.tables import Process, RunTables, spans_of
@@ -20,7 +21,8 @@ def checkpoint_facts(tables: RunTables, main: Process | None) -> CheckpointFacts
     if not len(stalls.starts) and not len(behind.starts):
         return None
     stall_s, behind_s = _nanoseconds(stalls) / 1e9, _nanoseconds(behind) / 1e9
-    overlapped_s = (_nanoseconds(union(joined((stalls, behind)))) - _nanoseconds(stalls)) / 1e9
+    beside = _before(behind, tables.of("steps", main.index)["end_ns"].max())
+    overlapped_s = (_nanoseconds(union(joined((stalls, beside)))) - _nanoseconds(stalls)) / 1e9
     saves = len(stalls.starts) or len(behind.starts)
     return CheckpointFacts(saves, stall_s, behind_s, overlapped_s, _summary(saves, stall_s, behind_s, overlapped_s))
 
@@ -33,6 +35,13 @@ def _summary(saves: int, stall_s: float, behind_s: float, overlapped_s: float) -
         f"{text}; another thread wrote for {numbers.duration(behind_s)},"
         f" {numbers.share(overlapped_s, behind_s)} of it while training went on."
     )
+
+
+def _before(spans: Spans, last_ns: float) -> Spans:
+    """The parts until the last step ended: what comes later is waited for. All of them when no step is known."""
+    if pd.isna(last_ns):
+        return spans
+    return Spans(np.minimum(spans.starts, int(last_ns)), np.minimum(spans.ends, int(last_ns)))
 
 
 def _nanoseconds(spans: Spans) -> int:

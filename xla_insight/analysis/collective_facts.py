@@ -12,7 +12,6 @@ from xla_insight.facts import numbers
 from xla_insight.facts.devices import CollectiveFacts, MeshFacts
 from xla_insight.graph.collectives import KINDS, Collective, collectives
 from xla_insight.graph.hlo_proto import parse_hlo_proto
-from xla_insight.graph.roots import site_of
 
 MAX_GRAPHS = 200
 """Programs looked at, those that ran most: reading one of 50,000 instructions takes a second."""
@@ -51,7 +50,6 @@ def _notes(kept: int, damaged: int) -> Iterable[str]:
 
 def _facts(graph: str, one: Collective, executions: int | None, meshes: Sequence[MeshFacts]) -> CollectiveFacts:
     sizes = {len(group) for group in one.groups}
-    place = site_of(one.stack) if one.stack else None
     return CollectiveFacts(
         graph=graph,
         kind=one.kind,
@@ -64,8 +62,8 @@ def _facts(graph: str, one: Collective, executions: int | None, meshes: Sequence
         axes=next((axes for mesh in meshes if (axes := exchange_axes(one.groups, mesh))), ()),
         looped=one.looped,
         executions=executions,
-        file=place.file if place is not None else None,
-        line=place.line if place is not None else None,
+        file=one.site.file if one.site is not None else None,
+        line=one.site.line if one.site is not None else None,
     )
 
 

@@ -16,12 +16,13 @@ from pathlib import Path
 import pandas as pd
 
 from xla_insight.analysis.tables import load_tables
-from xla_insight.analysis.windows.call_times import CallKey, GraphTimes, call_key, call_times
+from xla_insight.analysis.windows.call_times import CallKey, GraphTimes, call_key, call_times, framework_name
 from xla_insight.errors import GraphFormatError
 from xla_insight.facts.report import Site
 from xla_insight.graph.hlo_proto import parse_hlo_proto
 from xla_insight.graph.hlo_text import parse_hlo_text
 from xla_insight.graph.model import Computation, Graph, Instruction, Shape
+from xla_insight.graph.roots import site_of
 from xla_insight.store.reader import Run
 
 _WITHOUT_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast"})
@@ -32,7 +33,8 @@ _OTHER_BITS = {"pred": 8}
 class CustomCall:
     """Calls of one target with the same shapes in one graph. ``bytes_pct``: of the bytes of all its instructions.
 
-    ``device_pct``: of the device's time on this graph, measured in device windows; None without any.
+    ``device_pct``: of the device's time on this graph, measured in device windows; None without any. ``replaced``: the
+    compiled program has instructions of the compiler's in its place; their time is meant then, if it can be told.
     """
 
     target: str
@@ -41,7 +43,10 @@ class CustomCall:
     count: int
     bytes_pct: float
     site: Site | None
+    own_name: str | None = None
+    """The framework's word for this call, where no other instruction of the graph has it."""
     device_pct: float | None = None
+    replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +65,20 @@ def custom_calls_of(
 ) -> GraphCalls:
     """The custom calls of a parsed graph; calls of a computation count once, however often it runs."""
     found: dict[CallKey, list[tuple[Instruction, int]]] = {}
+    bearers: dict[str, set[CallKey | None]] = {}
     total = 0
     for computation, instruction, moved in _instructions(graph):
         total += moved
-        if instruction.opcode == "custom-call":
-            found.setdefault(call_key(computation, instruction), []).append((instruction, moved))
-    calls = [
-        CustomCall(*key, len(same), 100 * sum(moved for _, moved in same) / max(1, total), _site(same[0][0]))
-        for key, same in found.items()
-    ]
+        key = call_key(computation, instruction) if instruction.opcode == "custom-call" else None
+        if key is not None:
+            found.setdefault(key, []).append((instruction, moved))
+        bearers.setdefault(framework_name(instruction), set()).add(key)
+    calls = []
+    for key, same in found.items():
+        share = 100 * sum(moved for _, moved in same) / max(1, total)
+        names = {framework_name(instruction) for instruction, _ in same}
+        own = len(names) == 1 and bearers[min(names)] == {key}
+        calls.append(CustomCall(*key, len(same), share, _site(same[0][0]), (min(names) or None) if own else None))
     calls.sort(key=lambda call: (-call.bytes_pct, call.target, call.operands))
     return GraphCalls(name, graph.instruction_count, executions, device_s, tuple(calls))
 
@@ -113,11 +123,17 @@ def custom_calls(run: Run) -> tuple[tuple[GraphCalls, ...], int]:
 
 def timed(graph: GraphCalls, times: GraphTimes) -> GraphCalls:
     """The calls with their share of the device's time, longest first."""
-    calls = [
-        replace(call, device_pct=100 * times.calls_ns[call.target, call.operands, call.result] / max(1, times.total_ns))
-        for call in graph.calls
-    ]
+    calls = [_timed(call, times) for call in graph.calls]
     return replace(graph, calls=tuple(sorted(calls, key=lambda call: -(call.device_pct or 0.0))))
+
+
+def _timed(call: CustomCall, times: GraphTimes) -> CustomCall:
+    key = (call.target, call.operands, call.result)
+    if key in times.kept:
+        return replace(call, device_pct=100 * times.calls_ns[key] / max(1, times.total_ns))
+    spent_ns = None if call.own_name is None else times.named_ns.get(call.own_name)
+    share = None if spent_ns is None else 100 * spent_ns / max(1, times.total_ns)
+    return replace(call, device_pct=share, replaced=True)
 
 
 def _instructions(graph: Graph) -> Iterator[tuple[Computation, Instruction, int]]:
@@ -141,5 +157,5 @@ def _bytes(shape: Shape) -> int:
 
 
 def _site(instruction: Instruction) -> Site | None:
-    stack = instruction.metadata.stack
-    return Site(stack[0].file, stack[0].line, stack[0].function) if stack else None
+    frame = site_of(instruction.metadata.stack)
+    return None if frame is None else Site(frame.file, frame.line, frame.function)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from xla_insight.facts import numbers
-from xla_insight.runner.workload import LIVE_FILE, read_exchange
+from xla_insight.runner.workload import ERROR_FILE, LIVE_FILE, read_exchange
 
 BAR_INTERVAL_S = 0.25
 LINE_INTERVAL_S = 15.0
@@ -56,7 +56,7 @@ def _lines(exchange: Path, stream: TextIO, over: threading.Event) -> None:
         line = figures_line(live)
         if live.get("step"):
             line = f"step {live['step']}{'/' + str(live['total']) if live.get('total') else ''} · {line}"
-        if line and line != said:
+        if line and line != said and not read_exchange(exchange, ERROR_FILE):  # else the last word is said already
             print(line, file=stream, flush=True)
             said = line
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from xla_insight.facts.wire import fields
 from xla_insight.graph.model import Computation, Frame, Graph, Instruction, Shape
+from xla_insight.graph.roots import site_of
 
 KINDS = (
     "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "ragged-all-to-all", "collective-permute",
@@ -36,7 +37,8 @@ class Collective:
     ``count`` is how often they run in one execution of the graph, as far as the program says; ``looped`` that some
     stand in a loop whose number of turns it does not say, so that they run more often. ``payload_bytes`` is the larger
     of what one of them takes in and gives out, on one device. ``groups`` are the devices that exchange with each
-    other; empty: all of them, or not said.
+    other; empty: all of them, or not said. ``site`` is the innermost line outside the framework: of two layers of a
+    model with the same collectives each has its own.
     """
 
     kind: str
@@ -45,13 +47,13 @@ class Collective:
     groups: tuple[tuple[int, ...], ...]
     count: int
     looped: bool
-    stack: tuple[Frame, ...] = ()
+    site: Frame | None = None
 
 
 def collectives(graph: Graph) -> tuple[Collective, ...]:
     """All collectives of a program, most bytes first."""
     times, looped = _times(graph)
-    found: dict[tuple[str, int, str, tuple[tuple[int, ...], ...], bool, tuple[Frame, ...]], int] = {}
+    found: dict[tuple[str, int, str, tuple[tuple[int, ...], ...], bool, Frame | None], int] = {}
     for place, computation in enumerate(graph.computations):
         if not times[place]:
             continue
@@ -60,7 +62,8 @@ def collectives(graph: Graph) -> tuple[Collective, ...]:
             if kind is None:
                 continue
             shape = _payload(kind, instruction, computation)
-            key = (kind, _bytes(shape), str(shape), _groups(instruction), looped[place], instruction.metadata.stack[:1])
+            site = site_of(instruction.metadata.stack)
+            key = (kind, _bytes(shape), str(shape), _groups(instruction), looped[place], site)
             found[key] = min(MAX_COUNT, found.get(key, 0) + times[place])
     merged = [Collective(*key[:4], count, key[4], key[5]) for key, count in found.items()]
     return tuple(sorted(merged, key=lambda one: (-one.payload_bytes * one.count, one.kind, one.shape, one.groups)))

@@ -30,7 +30,7 @@ def _parts(graphs: Sequence[GraphCalls], looked_at: int) -> Iterator[RenderableT
         yield Text(_headline(graph))
         for call in graph.calls:
             yield hanging("  ", Text(_sentence(call)))
-    if any(call.device_pct is None for graph in graphs for call in graph.calls):
+    if any(call.device_pct is None and not call.replaced for graph in graphs for call in graph.calls):
         yield Text(
             "\n~ share of the bytes that instructions read and write: only device windows time single instructions."
         )
@@ -53,8 +53,12 @@ def _sentence(call: CustomCall) -> str:
     times = f"{numbers.count(call.count)} x " if call.count > 1 else ""
     shapes = f"({', '.join(call.operands)}) -> {call.result}"
     where = "" if call.site is None else f", from {numbers.place(call.site.file, call.site.line)}"
-    if call.device_pct is None:
+    timed = f"{numbers.percent(call.device_pct)} of its device time, measured"
+    if call.replaced:
+        timed = timed if call.device_pct is not None else "time n/a"
+        share = f"{timed} (the compiler put instructions of its own in its place)"
+    elif call.device_pct is None:
         share = f"{numbers.percent(call.bytes_pct, inferred=True)} of its bytes"
     else:
-        share = f"{numbers.percent(call.device_pct)} of its device time, measured"
+        share = timed
     return plain_line(f"{times}{call.target or 'without a target'} {shapes}: {share}{where}")

@@ -178,14 +178,17 @@ def _bars(report: Report) -> Iterator[RenderableType]:
     if time.measured is not None:
         yield hanging("        ", Text(plain_line(time.measured.summary)))
     if time.warm_up is not None and time.steady is not None:
-        yield hanging("        ", Text(_steady(time.warm_up, time.steady)))
+        yield hanging("        ", Text(_steady(time.warm_up, time.steady, time.wall_s)))
 
 
-def _steady(warm_up: Period, steady: Period) -> str:
-    """The steady state apart from the first steps, in one line."""
+def _steady(warm_up: Period, steady: Period, wall_s: float) -> str:
+    """The steady state apart from the first steps, in one line. What was before the first tensor work belongs to the
+    first step, but not to the run's wall time."""
     busy = numbers.share(steady.device_busy_s, steady.wall_s, inferred=True)
     each = f"{numbers.duration(steady.wall_s / steady.steps)} a step on average"
-    text = f"after {numbers.plural(warm_up.steps, 'step')} of warm-up ({numbers.duration(warm_up.wall_s)}): {each}"
+    lasted = numbers.duration(warm_up.wall_s)
+    before = " with what came before the first tensor" if warm_up.wall_s + steady.wall_s > wall_s else ""
+    text = f"after {numbers.plural(warm_up.steps, 'step')} of warm-up ({lasted}{before}): {each}"
     return text if steady.device_busy_s is None else f"{text}, device busy {busy}"
 
 

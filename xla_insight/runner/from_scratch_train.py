@@ -6,6 +6,7 @@ Owns the training of the workload `from-scratch`. Knows nothing of being recorde
 from __future__ import annotations
 
 import itertools
+import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import torch.utils.data
 from transformers import Trainer, TrainerCallback, pipeline, set_seed
 
 from xla_insight.errors import TrainingDataError
+from xla_insight.facts import numbers
 from xla_insight.runner import child, shards, text, tokens, training
 from xla_insight.runner.batches import collator_for
 from xla_insight.runner.from_scratch import FromScratch
@@ -83,7 +85,7 @@ def fill_mask(options: FromScratch, tokenizer: Any) -> list[str]:
     """What the saved model, loaded anew on the CPU, puts in the place of the mask."""
     fill = pipeline("fill-mask", model=options.save_to, tokenizer=options.save_to, device="cpu")
     prompt = options.prompt or _prompt_from(options, tokenizer.mask_token)
-    guesses = ", ".join(f"{guess['token_str']!r} {guess['score']:.1%}" for guess in fill(prompt)[:3])
+    guesses = ", ".join(f"{guess['token_str']!r} {100 * guess['score']:.1f} %" for guess in fill(prompt)[:3])
     return [f"fill-mask: {prompt}", f"  {guesses}"]
 
 
@@ -117,6 +119,8 @@ def train(options: FromScratch, live: child.Live) -> dict[str, Any]:
         data_collator=collator_for(tokenizer, "fixed", [options.sequence_length], rows),
         callbacks=[EndAtDamage(stream)],
     )
+    # The Trainer warns of an epoch without a sample; when damage ended it, that is what is said.
+    logging.getLogger("transformers.trainer").addFilter(lambda _record: stream.damage is None)
     result = training.train(trainer, live, options.resume)
     if stream.damage is not None:
         raise stream.damage
@@ -124,8 +128,8 @@ def train(options: FromScratch, live: child.Live) -> dict[str, Any]:
     trainer.save_model(options.save_to)
     live.phase("filling in a mask")
     lines = [
-        f"{index.chunks} chunks of {index.size} tokens in {len(index.files)} files ({index.format}) at"
-        f" {options.shard_place}.",
+        f"{index.chunks} chunks of {index.size} tokens in {numbers.plural(len(index.files), 'file')}"
+        f" ({index.format}) at {options.shard_place}.",
         f"Model: {options.save_to}",
         *fill_mask(options, tokenizer),
     ]

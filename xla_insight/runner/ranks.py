@@ -5,6 +5,7 @@ Leaves the training to ``ranks_train``. Imports the standard library only.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,6 +39,10 @@ class ManyProcesses(Workload):
         """All processes, started by torchrun."""
         launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(self.processes)]
         return [*launcher, "-m", self.module, self.to_json()]
+
+    def variables(self) -> dict[str, str]:
+        """One thread for each process, as torchrun would choose, with five lines about it."""
+        return {} if "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}
 
     def plan(self) -> Plan:
         """The processes, and the graphs to expect."""

@@ -165,6 +165,8 @@ def _place(place: str) -> Iterator[tuple[Any, str]]:
         yield filesystem, root.rstrip("/")
     except InsightError:
         raise
+    except FileNotFoundError as error:
+        raise TrainingDataError(f"shards at {place}: there is no file {error.filename or error}") from error
     except (ImportError, OSError, ValueError) as error:
         reason = str(error).strip().split("\n")[0] or type(error).__name__
         raise TrainingDataError(f"shards at {place}: {reason}") from error

@@ -5,6 +5,7 @@ Leaves the training to ``spmd_train``. Imports the standard library only.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -13,6 +14,7 @@ from xla_insight.errors import UsageError
 from xla_insight.runner import hub, text
 from xla_insight.runner.workload import Plan, Workload, option
 
+_LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _TENSOR_PARALLEL = 2
 _PLACEMENTS = {
     "data-parallel": "every device holds the whole model; gradients are summed over all",
@@ -72,9 +74,13 @@ class ManyDevices(Workload):
         return _TENSOR_PARALLEL if self.sharding == "manual" else 1
 
     def variables(self) -> dict[str, str]:
-        """The number of virtual devices, at which only a CPU looks; and whether the hub answers, when it is needed."""
+        """The number of virtual devices, at which only a CPU looks; and whether the hub answers, when it is needed.
+
+        XLA warns at every compile that the partitioner which torch_xla chose will be replaced: its errors are enough.
+        """
         needed = {} if text.is_local(self.data) else hub.variables()
-        return {"CPU_NUM_DEVICES": str(self.devices), **needed}
+        said = os.environ.get(_LOG_LEVEL, "2")
+        return {"CPU_NUM_DEVICES": str(self.devices), _LOG_LEVEL: said, **needed}
 
     def plan(self) -> Plan:
         """The model, the devices, and the graphs to expect."""

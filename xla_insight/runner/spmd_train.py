@@ -12,6 +12,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -97,11 +98,13 @@ class Checkpoints:
         from torch_xla.experimental.distributed_checkpoint import CheckpointManager
 
         # One process, so a file of its own is enough for it to meet itself.
-        self._meeting = tempfile.mkdtemp(prefix="spmd-checkpoints-")
-        distributed.init_process_group("gloo", f"file://{self._meeting}/meeting", rank=0, world_size=1)
+        self._meeting = tempfile.TemporaryDirectory(prefix="spmd-checkpoints-")  # gone when the process ends
         os.makedirs(folder, exist_ok=True)
         self._folder = folder
-        self._manager = CheckpointManager(folder, every or sys.maxsize, max_to_keep=2, chkpt_on_preemption=False)
+        self._told = False
+        with _without_output():
+            distributed.init_process_group("gloo", f"file://{self._meeting.name}/meeting", rank=0, world_size=1)
+            self._manager = CheckpointManager(folder, every or sys.maxsize, max_to_keep=2, chkpt_on_preemption=False)
 
     def restore(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
         """Load the newest checkpoint into both; its step. Raises UsageError for none, TrainingDataError for damage."""
@@ -116,6 +119,8 @@ class Checkpoints:
             self._manager.restore(step, state)
             model.load_state_dict(state["model"])
             optimizer.load_state_dict(state["optimizer"])
+            optimizer.zero_grad()  # of the priming; else the first step adds to them and has a graph of its own
+            torch_xla.sync()  # as it would have when it copied what was loaded
         except (Exception, distributed.checkpoint.CheckpointException) as error:  # damage has many errors
             raise TrainingDataError(
                 f"the checkpoint {self._folder}/{step} cannot be loaded into this model: {_innermost(error)}"
@@ -125,17 +130,43 @@ class Checkpoints:
     def after(self, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *, last: bool) -> None:
         """Step ``step`` (from 1) is over, and is the last one when the training was asked to end."""
         self._manager.save_async(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, force=last)
+        if not self._told and (failed := self._failures()):  # at once: hours may follow that nothing keeps
+            self._told = True
+            print(f"xla-insight: {failed}; the training goes on", file=sys.stderr, flush=True)
 
     def finish(self) -> list[str]:
         """Wait for what is still being written; what is to be said of it."""
         self._manager.join()
         kept = sorted(self._manager.all_steps())
-        failed = [error for future in self._manager._async_futures if (error := future.exception()) is not None]
+        failed = self._failures()
         distributed.destroy_process_group()
+        steps = f"steps {', '.join(map(str, kept))}" if len(kept) > 1 else f"step {max(kept, default=0)}"
         return [
-            *([f"Checkpoints of steps {', '.join(map(str, kept))} in {self._folder}."] if kept else []),
-            *(f"A checkpoint could not be written: {_innermost(error)}" for error in failed[-1:]),
+            *([f"Checkpoints in {self._folder}: of {steps}."] if kept else []),
+            *([f"{failed}."] if failed else []),
         ]
+
+    def _failures(self) -> str:
+        """What is to be said of checkpoints that another thread could not write so far; empty when there is nothing."""
+        ended = [future for future in self._manager._async_futures if future.done()]
+        failed = [error for future in ended if (error := future.exception()) is not None]
+        if not failed:
+            return ""
+        return f"{len(failed)} of {len(ended)} checkpoints could not be written: {_innermost(failed[-1])}"
+
+
+@contextmanager
+def _without_output() -> Iterator[None]:
+    """Keep what C++ prints off the output: gloo counts there the processes that it met, of which there are none."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 1)
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _innermost(error: BaseException) -> str:

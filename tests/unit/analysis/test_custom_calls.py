@@ -97,9 +97,59 @@ def test_in_a_window_the_share_is_that_of_the_devices_time(tables: Make, stepped
     assert call_times(tables(steps=stepped(6, 10 * MS))) == {}
 
 
+def expanded() -> bytes:
+    """The program of `module` after the compiler put a loop in the place of Eigh; only the loop has its name."""
+    program = message_class("HloProto")()
+    program.hlo_module.name, program.hlo_module.entry_computation_id = "m", 2
+    body = program.hlo_module.computations.add(name="body", id=1, root_id=11)
+    entry = program.hlo_module.computations.add(name="e", id=2, root_id=4)
+    listed = [("p", "parameter", "", 1), ("call.7", "custom-call", "TopK", 2), ("loop", "while", "", 4)]
+    for computation, name, opcode, target, number in [
+        (body, "q", "parameter", "", 10),
+        (body, "sweep", "negate", "", 11),
+        *((entry, *row) for row in listed),
+    ]:
+        item = computation.instructions.add(name=name, opcode=opcode, id=number)
+        item.operand_ids.extend([] if opcode == "parameter" else [10] if computation is body else [1])
+        item.shape = message_class("ShapeProto")(element_type=11, dimensions=[16]).SerializeToString()
+        item.MergeFromString(message_class("HloAttributesProto")(custom_call_target=target).SerializeToString())
+        if opcode == "while":
+            item.called_computation_ids.append(1)
+            item.metadata = message_class("OpMetadata")(op_name=b"aten__eigh").SerializeToString()
+    return bytes(program.SerializeToString())
+
+
+@pytest.mark.parametrize(("also", "share"), [("aten__add", 87.5), ("aten__eigh", None)])
+def test_a_call_that_the_compiler_replaced_has_the_time_of_what_came_in_its_place(
+    tables: Make, stepped: Steps, also: str, share: float | None
+) -> None:
+    first = message_class("HloProto").FromString(module())
+    for item in first.hlo_module.computations[0].instructions:
+        named = {"call.8": "aten__eigh", "s": also}.get(item.name, "")
+        item.metadata = message_class("OpMetadata")(op_type=named.encode()).SerializeToString()
+    work = [ran(22, 29, "loop"), ran(21, 22, "call.7"), ran(23, 29, "sweep")]  # by turns on two threads
+    run = tables(
+        steps=stepped(6, 10 * MS),
+        executions=executed((20.8, 29, "a")),
+        windows=[a_window(20, 45)],
+        window=lambda process, name: session(*work, programs={PROGRAM: expanded()}),
+    )
+    (times,) = call_times(run).values()
+    timed = custom_calls.timed(custom_calls_of("a" * 32, parse_hlo_proto(bytes(first.SerializeToString()))), times)
+    found = {call.target: (call.device_pct, call.replaced) for call in timed.calls}
+    assert found == {"TopK": (12.5, False), "Eigh": (share, True)}
+    said = io.StringIO()
+    print_custom_calls([timed], 1, said)
+    words = " ".join(said.getvalue().split())
+    assert ("88 % of its device time, measured" if share else "time n/a") in words
+    assert "(the compiler put instructions of its own in its place)" in words and "of its bytes" not in words
+
+
 def test_the_list_says_what_is_measured() -> None:
     graph = custom_calls_of("a" * 32, parse_hlo_proto(module()), 1, 0.008)
     times = GraphTimes(4)
+    for call in graph.calls:
+        times.kept.add((call.target, call.operands, call.result))
     times.calls_ns[graph.calls[0].target, graph.calls[0].operands, graph.calls[0].result] = 3
     measured, guessed = io.StringIO(), io.StringIO()
     print_custom_calls([custom_calls.timed(graph, times)], 1, measured)

@@ -142,6 +142,19 @@ def test_saving_that_another_thread_does_overlaps() -> None:
     assert checkpoint_facts(make_tables(), make_tables().main_process()) is None
 
 
+def test_what_is_written_after_the_last_step_is_no_overlap() -> None:
+    saves = [
+        {"time_ns": begin * MS, "duration_ns": (end - begin) * MS, "thread": thread, "name": "save_async"}
+        for begin, end, thread in ((10, 12, 0), (12, 20, 3), (40, 42, 0), (42, 50, 3))
+    ]
+    steps = [{"step": 0, "start_ns": 0, "end_ns": 16 * MS, "duration_ns": 16 * MS}]
+    for more, overlapped_s in (([], 0.004), ([{**steps[0], "step": 1, "end_ns": 40 * MS}], 0.008)):
+        tables = make_tables(saves=saves, steps=[*steps, *more])
+        found = checkpoint_facts(tables, tables.main_process())
+        assert found is not None
+        assert (found.saves, found.stall_s, found.behind_s, found.overlapped_s) == (2, 0.004, 0.016, overlapped_s)
+
+
 def test_the_strip_stands_around_the_place_where_ranks_part(at_line: Callable[[int], Place]) -> None:
     syncs = [
         {

@@ -184,6 +184,15 @@ def test_an_operation_has_the_line_of_its_instruction(tables: Make, stepped: Ste
     assert measured.lines[0].share == 1.0 and f":{row['line']}" in measured.summary
 
 
+def test_time_without_a_line_is_told_when_it_is_most(tables: Make, stepped: Steps) -> None:
+    placed = next(i for i in graph("optimized").instructions if i.metadata.stack)
+    content = session(ran(21, 23, placed.name), ran(23, 29, "gone.9"), programs={PROGRAM: read("optimized.hlo.pb")})
+    measured = times(tables(steps=stepped(6, 10 * MS), window=lambda process, name: content, **RUN)).measured
+    assert measured is not None
+    assert "75 % of device time has no line; the largest part of the rest comes from" in measured.summary
+    assert "largest part of device time" not in measured.summary
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [(None, "not kept"), (b"\x0a\x50\x01", "cannot be read"), (make_session({}), "no operation of the device")],

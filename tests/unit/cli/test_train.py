@@ -216,6 +216,24 @@ def test_progress_on_a_terminal_and_elsewhere(terminal: bool, tmp_path: Path, mo
     assert ("3/9" in stream.getvalue()) and ("step 3/9" in stream.getvalue()) != terminal
 
 
+def test_no_line_of_progress_follows_the_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(train_progress, "LINE_INTERVAL_S", 0.001)
+    looked = threading.Event()
+
+    def read(exchange: Path, name: str) -> dict[str, Any]:
+        if name == contract.ERROR_FILE:
+            looked.set()
+        return contract.read_exchange(exchange, name)
+
+    monkeypatch.setattr(train_progress, "read_exchange", read)
+    contract.write_exchange(tmp_path, contract.LIVE_FILE, {"phase": "the first step is compiled"})
+    contract.write_exchange(tmp_path, contract.ERROR_FILE, {"status": 2})
+    stream = io.StringIO()
+    with train_progress.progress(tmp_path, stream):
+        assert looked.wait(30)
+    assert stream.getvalue() == ""
+
+
 def test_custom_calls_of_files(capsys: Output, tmp_path: Path) -> None:
     module = tmp_path / "with_call.txt"
     module.write_text(

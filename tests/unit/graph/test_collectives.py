@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from tests.unit.graph import modules
 from xla_insight.graph.collectives import KINDS, collectives, device_groups, iota_order, kind_of
 from xla_insight.graph.hlo_proto import parse_hlo_proto
 from xla_insight.graph.hlo_text import parse_hlo_text
+from xla_insight.graph.model import Frame, Metadata
 from xla_insight.graph.schema import message_class
 
 SUM = """sum {
@@ -137,6 +139,23 @@ ENTRY main {
 """
     (found,) = collectives(parse_hlo_text(text))
     assert (found.kind, found.count, found.payload_bytes, str(found.shape)) == ("all-gather", 1, 32, "f32[8]")
+
+
+def test_each_line_outside_the_framework_has_its_own() -> None:
+    reduced = "".join(f"  r{n} = f32[8]{{0}} all-reduce(p), replica_groups={{}}, to_apply=sum\n" for n in range(4))
+    text = f"HloModule m\n\n{SUM}\nENTRY e {{\n  p = f32[8]{{0}} parameter(0)\n{reduced}  ROOT t = () tuple()\n}}\n"
+    graph = parse_hlo_text(text)
+    layer = Frame("/site-packages/torch/nn/modules/linear.py", 134, "forward")
+    stacks = iter(
+        [(layer, Frame("/me/model.py", 33)), (layer, Frame("/me/model.py", 39)), (), (layer, Frame("/me/model.py", 33))]
+    )
+    changed = tuple(
+        one._replace(metadata=Metadata(stack=next(stacks))) if one.opcode == "all-reduce" else one
+        for one in graph.entry.instructions
+    )
+    entry = replace(graph.entry, instructions=changed)
+    found = collectives(replace(graph, computations=(*graph.computations[:-1], entry)))
+    assert {one.site and one.site.line: one.count for one in found} == {33: 2, 39: 1, None: 1}
 
 
 def test_an_asynchronous_computation_counts_once() -> None:

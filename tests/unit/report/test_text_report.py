@@ -16,6 +16,7 @@ from xla_insight.facts.report import (
     Finding,
     GraphFacts,
     MeasuredTime,
+    Period,
     Quality,
     Recompile,
     Report,
@@ -85,6 +86,17 @@ def test_the_plain_report_fits_eighty_columns_and_has_no_escapes() -> None:
     text = render_text(REPORT)
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "\x1b" not in text
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "said"), [(206.0, "(8 s): "), (10.0, "(8 s with what came before the first tensor)")]
+)
+def test_a_warm_up_longer_than_the_run_is_explained(wall_s: float, said: str) -> None:
+    warm_up = Period("warm_up", 0, 0, 0, 1, 2, 8.0, {}, None, {}, None)
+    steady = replace(warm_up, name="steady", first_step=2, last_step=9, steps=8, wall_s=4.0)
+    time = replace(REPORT.time, wall_s=wall_s, warm_up=warm_up, steady=steady)
+    text = " ".join(render_text(replace(REPORT, time=time)).split())
+    assert f"after 2 steps of warm-up {said}" in text and "500 ms a step on average" in text
 
 
 def test_a_terminal_gets_colour() -> None:

@@ -149,6 +149,14 @@ def test_an_index_cannot_name_a_file_elsewhere(tmp_path: Path) -> None:
         shards.read_index(str(tmp_path))
 
 
+def test_a_shard_that_is_gone_is_named(tmp_path: Path) -> None:
+    index = shards.write_shards(str(tmp_path), numbered(4), "arrow", 4, 2)
+    (gone, *_) = index.files
+    (tmp_path / gone).unlink()
+    with pytest.raises(TrainingDataError, match=rf"there is no file .*{gone}$"):
+        list(shards.read_shard(str(tmp_path), gone, index))
+
+
 def test_nothing_to_write_or_to_read_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(TrainingDataError, match="no text"):
         shards.write_shards(str(tmp_path), [], "arrow", 4, 2)

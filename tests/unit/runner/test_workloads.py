@@ -107,9 +107,16 @@ def test_plans_say_sizes_and_graphs() -> None:
     assert plan(epochs=3, most_steps=9)["steps"] == "3 passes over the text, at most 9"
 
 
-def test_several_devices_and_several_processes_are_arranged_before_the_runtime() -> None:
-    assert ManyDevices(devices=2).variables() == {"CPU_NUM_DEVICES": "2"}
+def test_several_devices_and_several_processes_are_arranged_before_the_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TF_CPP_MIN_LOG_LEVEL", raising=False)
+    assert ManyDevices(devices=2).variables() == {"CPU_NUM_DEVICES": "2", "TF_CPP_MIN_LOG_LEVEL": "2"}
+    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", "0")
+    assert ManyDevices().variables()["TF_CPP_MIN_LOG_LEVEL"] == "0"
     assert ManyDevices(sharding="manual").tensor_parallel == 2
+    monkeypatch.setenv("OMP_NUM_THREADS", "4")
+    assert ManyProcesses().variables() == {}
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert ManyProcesses().variables() == {"OMP_NUM_THREADS": "1"}
     command = ManyProcesses(processes=3, diverge=True).command()
     assert command[:5] == ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"]
     assert ManyProcesses.from_json(command[-1]) == ManyProcesses(processes=3, diverge=True)

@@ -148,8 +148,12 @@ def _sentence(windows: tuple[DeviceWindow, ...], lines: tuple[DeviceLine, ...], 
     first = next((line for line in lines if line.site is not None), None)
     if first is None:
         return text
-    where = numbers.where(first.site, None)
-    return f"{text} The largest part of device time comes from {where}: {numbers.share(first.share, 1)}."
+    part = f"comes from {numbers.where(first.site, None)}: {numbers.share(first.share, 1)}."
+    if lines[0] is first:
+        return f"{text} The largest part of device time {part}"
+    names = "".join(f" ({name}{', …' if len(lines[0].operations) > 1 else ''})" for name in lines[0].operations[:1])
+    unknown = f"{numbers.share(lines[0].share, 1)} of device time has no line{names}"
+    return f"{text} {unknown}; the largest part of the rest {part}"
 
 
 def _steps(windows: list[DeviceWindow]) -> str:

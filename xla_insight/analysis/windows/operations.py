@@ -7,6 +7,7 @@ what was fused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ COLUMNS = (
     "process", "rank", "graph", "program", "operation", "opcode", "framework_operation", "file", "line", "function",
     "count", "device_ns", "share",
 )  # fmt: skip
+_NUMBER = re.compile(r"\.\d+$")
 _MOSTLY = 0.5
 """A program is a graph when it did at least this share of its work while that graph was executed."""
 
@@ -150,4 +152,9 @@ def _origin(graph: Graph, instruction: Instruction) -> Origin:
             if inner.metadata.stack
         )
         metadata = next(fused, metadata)
-    return Origin(instruction.opcode, metadata.op_type or None, site_of(metadata.stack))
+    return Origin(instruction.opcode, metadata.op_type or _plain(metadata.op_name), site_of(metadata.stack))
+
+
+def _plain(name: str) -> str | None:
+    """The operation in a display name: its last part without its number. What the compiler expands keeps no other."""
+    return _NUMBER.sub("", name.rpartition("/")[2]) or None
