@@ -13,7 +13,7 @@ from xla_insight.report.text import encodable, plain_line, wrapped
 
 LISTED = 500
 WIDTH = 100
-_PRUNE_LISTED = 20
+_PRUNE_LISTED, _REASONS_LISTED = 20, 40
 
 
 def write_status(status: CacheStatus, stream: TextIO) -> None:
@@ -75,10 +75,12 @@ def write_explanation(explanation: CacheExplanation, stream: TextIO) -> None:
         text = plain_line(miss.sentence)
         groups.setdefault(text, []).append(numbers.short_hash(miss.graph))
         costs[text] = costs.get(text, 0.0) + (miss.compile_s or 0.0)
-    for text, graphs in groups.items():
+    for text, graphs in list(groups.items())[:_REASONS_LISTED]:
         named = ", ".join(graphs[:6]) + (f" and {len(graphs) - 6} more" if len(graphs) > 6 else "")
         head = f"{numbers.plural(len(graphs), 'graph')}, {numbers.duration(costs[text])} ({named})"
         lines += ["", head, *(f"  {line}" for line in wrapped(text, WIDTH - 2))]
+    rest = sum(map(len, list(groups.values())[_REASONS_LISTED:]))
+    lines += ["", f"{numbers.plural(rest, 'graph')} more for other reasons; --json names all"] if rest else []
     lines += [""] if explanation.notes else []
     _write([*lines, *(plain_line(note) for note in explanation.notes)], stream)
 

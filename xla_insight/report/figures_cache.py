@@ -11,6 +11,7 @@ from xla_insight.report.figures_colours import Colours, colours
 
 HEIGHT_PX = 240
 _LOGARITHMIC_FROM = 64
+_TICK_EACH, _PIXELS_A_TICK = 6, 48
 
 
 def hit_rate_curve(memory: MemoryCache, canvas: Canvas) -> go.Figure:
@@ -46,7 +47,10 @@ def _layout(memory: MemoryCache, canvas: Canvas, chosen: Colours) -> go.Layout:
         "linecolor": chosen.hairline,
     }
     logarithmic = most >= _LOGARITHMIC_FROM
-    across = {"type": "log", "dtick": "D2"} if logarithmic else {"tickformat": ",d", "dtick": max(1, most // 12)}
+    across: dict[str, object] = {"type": "log", "dtick": "D2"}
+    if not logarithmic:
+        few = {"dtick": 1} if most <= _TICK_EACH else {"nticks": max(2, canvas.columns // _PIXELS_A_TICK)}
+        across = {"tickformat": ",d", "range": [0.5, most + 0.5], **few}
     title = {"text": "graphs the cache holds", "standoff": 8, "font": {"size": 12}}
     return go.Layout(
         template="none",

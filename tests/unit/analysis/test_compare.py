@@ -259,4 +259,4 @@ def test_figures_say_what_they_are_counted_over(tmp_path: Path) -> None:
     assert steady == ["steps after warm-up", "step, mean after warm-up", "step, median after warm-up",
                       "compiles after warm-up", "value reads per step"]  # fmt: skip
     for part in found.states:  # both are of the same steps, so the device cannot idle longer than the host was there
-        assert part.idle_now_ms is None or part.idle_now_ms <= part.now_ms + 1e-9
+        assert part.now_ms is not None and (part.idle_now_ms is None or part.idle_now_ms <= part.now_ms + 1e-9)
