@@ -6,6 +6,7 @@ to ``facts.budget.LIMITS`` and a function to `CHECKS`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from xla_insight.analysis.findings.fallback import fallback_counts
@@ -39,10 +40,13 @@ def _graphs(evidence: Evidence) -> list[CheckedLimit]:
     if limit is None:
         return []
     total = evidence.report.graphs.distinct
+    if evidence.unnamed_executions and total <= limit:
+        why = "distinct graphs: n/a, since recording began after the first graph of the process, too late for names"
+        return [_not_known("max_graphs", limit, why, _at_most(limit))]
     entries = sorted(evidence.report.recompiles, key=lambda entry: (entry.expected, -entry.count))
     found = [(entry, entry.count) for entry in entries]
     measured = numbers.plural(total, "distinct graph")
-    return [_counted("max_graphs", limit, total, measured, lambda: _causes(evidence, found))]
+    return [_counted("max_graphs", limit, total, measured, lambda: _causes(evidence, found) + _warm(evidence))]
 
 
 def _compile_time(evidence: Evidence) -> list[CheckedLimit]:
@@ -162,6 +166,15 @@ def _causes(evidence: Evidence, found: Sequence[tuple[Recompile, int]]) -> tuple
     return tuple(
         _told(evidence, f"{numbers.count(count)} × {entry.cause}", entry.summary, entry.user_site or entry.site)
         for entry, count in found[:_NAMED]
+    )
+
+
+def _warm(evidence: Evidence) -> tuple[str, ...]:
+    """Graphs of which no compile was recorded, by the place that cut them."""
+    places = Counter(site for _, site in evidence.compiled_before())
+    return tuple(
+        f"{numbers.count(count)} × compiled before the recording began{_at(site)}"
+        for site, count in places.most_common(_NAMED)
     )
 
 
