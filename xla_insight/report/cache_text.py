@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from xla_insight.facts import numbers
-from xla_insight.facts.cache import CacheExplanation, CacheStatus, JoinedEntry, MemoryCache, PrunePlan, PruneResult
+from xla_insight.facts.cache import (
+    CacheExplanation,
+    CacheStatus,
+    Entry,
+    JoinedEntry,
+    Layout,
+    MemoryCache,
+    PrunePlan,
+    PruneResult,
+)
 from xla_insight.report.table import write_table
 from xla_insight.report.text import encodable, plain_line, wrapped
 
@@ -97,11 +106,16 @@ def write_plan(plan: PrunePlan, stream: TextIO) -> None:
              f"  {numbers.plural(plan.kept, 'entry', 'entries')}, {numbers.size(plan.kept_size)} to keep"]  # fmt: skip
     for joined in plan.chosen[:_PRUNE_LISTED]:
         entry = joined.entry
-        lines.append(f"    {plain_line(entry.name)}  {numbers.size(entry.size)}  {plan.reasons[entry.name]}")
+        lines.append(f"    {plain_line(_file(entry))}  {numbers.size(entry.size)}  {plan.reasons[entry.name]}")
     if len(plan.chosen) > _PRUNE_LISTED:
         lines.append(f"    and {numbers.count(len(plan.chosen) - _PRUNE_LISTED)} more")
     lines += [f"  in use: {plain_line(plan.in_use)}"] if plan.in_use else []
     _write(lines, stream)
+
+
+def _file(entry: Entry) -> str:
+    """The name of an entry in its folder, and the hash that everything else knows it by."""
+    return f"{entry.name} ({numbers.short_hash(entry.key)})" if entry.layout is Layout.TORCH_XLA else entry.name
 
 
 def write_result(result: PruneResult, stream: TextIO) -> None:

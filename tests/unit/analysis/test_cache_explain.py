@@ -164,6 +164,14 @@ def test_a_cache_without_any_of_the_graphs(tmp_path: Path) -> None:
     assert not any("warm start" in note for note in found.notes), "what is not there cannot fail to load"
 
 
+def test_failures_of_torch_xla_say_nothing_of_other_caches(tmp_path: Path) -> None:
+    (tmp_path / f"jit_f-{'a' * 64}-cache").write_bytes(b"x")
+    usage = Usage(failures=Counter(CPU=2), runs=1)
+    assert not cache_status(inspect_cache(str(tmp_path), usage)).notes
+    (tmp_path / "7").write_bytes(b"x")
+    assert "2 entries failed" in cache_status(inspect_cache(str(tmp_path), usage)).notes[0]
+
+
 def test_many_differences_are_counted() -> None:
     many = [EnvironmentDifference(f"XLA_{n}", "0", "1") for n in range(9)]
     assert _parts(many).endswith("and 5 more")
