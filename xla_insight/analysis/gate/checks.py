@@ -117,14 +117,17 @@ def _step_time(evidence: Evidence, comparison: Comparison) -> CheckedLimit:
     verdict = comparison.verdict
     change = verdict.change_pct
     allowed = f"at most {numbers.percent(limit)} longer"
-    sentence = f"{verdict.summary.rstrip('.')}; the budget is a step that takes {allowed}"
+    because = verdict.because.strip()
+    told = any(summary in because for _, summary in evidence.told)
+    reasons = (because,) if because and not told else ()
+    sentence = f"{verdict.summary.removesuffix(verdict.because).rstrip('.')}; the budget is a step that takes {allowed}"
     if verdict.direction == "unknown":
         return _not_known("max_slowdown_pct", limit, sentence, allowed)
     slower = verdict.direction == "slower" and change is not None
     longer = f"a step takes {numbers.percent(change)} longer"
     measured = longer if slower else f"a step is {_NOT_SLOWER[verdict.direction]}"
     held = not (slower and change is not None and change > limit)
-    return CheckedLimit("max_slowdown_pct", limit, change, held, sentence, (), measured, allowed)
+    return CheckedLimit("max_slowdown_pct", limit, change, held, sentence, () if held else reasons, measured, allowed)
 
 
 _NOT_SLOWER = {"faster": "faster", "same": "not slower, beyond noise"}
