@@ -71,6 +71,8 @@ def test_the_curve_is_drawn_in_both_schemes() -> None:
         figure = hit_rate_curve(memory, Canvas(1000, scheme))
         assert list(figure.data[0].y) == [10 * size for size in range(1, 9)]
         assert {note.text for note in figure.layout.annotations} == {"enough: 8", "this run: 4"}
+        assert figure.layout.xaxis.dtick == 1 and tuple(figure.layout.xaxis.range) == (0.5, 8.5)
+    assert hit_rate_curve(memory, Canvas(300)).layout.xaxis.dtick == 2, "whole numbers, as many as fit"
     nothing = hit_rate_curve(MemoryCache(0, 0, (), 1, None, 0), Canvas(400))
     json.dumps(nothing.to_plotly_json(), default=str)
 
