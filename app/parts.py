@@ -27,7 +27,10 @@ _LONG_NAME, _LONG_PLACE = 48, 40
 def key_figure(word: str, value: str, note: str = "", hint: str = "") -> html.Div:
     """One figure of a row: its name, its value, what goes with it, and (on hover) what it means."""
     return html.Div(
-        [html.Dt(word), html.Dd([html.Span(value, className="figure"), html.Span(note, className="figure-note")])],
+        [
+            html.Dt(word),
+            html.Dd([html.Span(value, className="figure"), html.Span(unbroken(note), className="figure-note")]),
+        ],
         className="key-figure",
         title=hint or None,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Generator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from xla_insight.facts.report import Report
     from xla_insight.record.session import profile
 
-MARKER = "xla_budget"
+MARKER, _FIXTURE = "xla_budget", "xla_profile"
 _HELP = (
     "xla_budget(max_recompiles=..., max_graphs=..., after_step=..., ...): record the test and fail it when it takes"
     " more; names as the options of `xla-insight check`"
@@ -75,11 +76,21 @@ def xla_profile(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A marked test is recorded whether or not it takes the fixture."""
+    """A marked test is recorded whether or not it takes the fixture. Its graphs have names only where that is arranged
+    before the first graph of the process, which may be another test's.
+    """
+    recorded = False
     for item in items:
         names = getattr(item, "fixturenames", None)
-        if item.get_closest_marker(MARKER) is not None and names is not None and "xla_profile" not in names:
-            names.append("xla_profile")
+        if names is None:
+            continue
+        if item.get_closest_marker(MARKER) is not None and _FIXTURE not in names:
+            names.append(_FIXTURE)
+        recorded = recorded or _FIXTURE in names
+    if recorded and find_spec("torch_xla") is not None:
+        from xla_insight.record.session import prepare
+
+        prepare()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -110,11 +121,12 @@ def _check(item: pytest.Item, recorded: Recorded) -> None:
     if marker is None:
         return
     from xla_insight.analysis.gate import check_run
-    from xla_insight.errors import InsightError
+    from xla_insight.errors import InsightError, RunNotFoundError
     from xla_insight.facts.budget import Budget
     from xla_insight.report.text import plain_line
     from xla_insight.store.reader import open_run
 
+    problem = None
     try:
         if marker.args:
             raise InsightError("give limits by name, as in xla_budget(max_graphs=2)")
@@ -123,10 +135,20 @@ def _check(item: pytest.Item, recorded: Recorded) -> None:
             raise InsightError("the budget has no limit, as in xla_budget(max_graphs=2)")
         with open_run(recorded.path) as run:
             result = check_run(run, budget)
+    except RunNotFoundError as error:
+        problem = f"{error}: nothing was recorded, since the test did not use torch_xla"
+        if find_spec("torch_xla") is None:
+            problem = (
+                'nothing was recorded, since torch_xla is not installed: pytest.importorskip("torch_xla") skips it'
+            )
     except InsightError as error:
-        pytest.fail(f"{MARKER}: {error}", pytrace=False)
+        problem = str(error)
+    if problem is not None:  # outside of the handler: else pytest shows the same sentence twice, as two exceptions
+        pytest.fail(f"{MARKER}: {problem}", pytrace=False)
     if result.broken:
         pytest.fail("\n".join(map(plain_line, _failure(result, recorded.path))), pytrace=False)
+    for note in result.notes:
+        item.warn(pytest.PytestWarning(f"{MARKER}: {plain_line(note)}"))
 
 
 def _failure(result: GateResult, path: str) -> list[str]:

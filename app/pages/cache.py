@@ -42,7 +42,7 @@ _REASONS = {
     MissReason.NO_CACHE: "no cache used",
     MissReason.GONE: "not there any more",
 }
-_NAMED_GRAPHS = 6
+_NAMED_GRAPHS, _LISTED = 6, 20
 
 
 def layout(_address: Address) -> html.Div:
@@ -174,7 +174,7 @@ def misses(explanation: CacheExplanation) -> Any:
         return None
     heading = html.Tr([html.Th(word, scope="col") for word in ("Why compiled", "Graphs", "Cost", "Which")])
     rows = []
-    for (reason, sentence), members in groups.items():
+    for (reason, sentence), members in list(groups.items())[:_LISTED]:
         cost = sum(member.compile_s or 0.0 for member in members)
         names = ", ".join(numbers.short_hash(member.graph) for member in members[:_NAMED_GRAPHS])
         more = f" and {numbers.count(len(members) - _NAMED_GRAPHS)} more" if len(members) > _NAMED_GRAPHS else ""
@@ -182,7 +182,12 @@ def misses(explanation: CacheExplanation) -> Any:
         figures = (numbers.count(len(members)), numbers.duration(cost))
         cells = [html.Td(word), *map(html.Td, figures), html.Td(f"{names}{more}", className="place")]
         rows.append(html.Tr(cells))
-    return html.Table([html.Thead(heading), html.Tbody(rows)], className="facts-table wide-first")
+    table = html.Table([html.Thead(heading), html.Tbody(rows)], className="facts-table wide-first")
+    if len(groups) <= _LISTED:
+        return table
+    left_out = numbers.plural(sum(map(len, list(groups.values())[_LISTED:])), "graph")
+    rest = f"{left_out} more for other reasons; xla-insight cache explain --json names all."
+    return html.Div([table, html.P(rest, className="quiet")])
 
 
 def how_to_show(library: Library) -> html.Section:

@@ -101,8 +101,12 @@ def register(app: Dash, library: Library) -> None:
         if path != Route.COMPARE:
             raise PreventUpdate
         run = shown(library, stored).view.entry.id
-        other = against(search, others(library, run))
-        return nothing_to_compare() if other is None else page(library, other, run)
+        names = others(library, run)
+        other = against(search, names)
+        if other is None:
+            return nothing_to_compare()
+        heading, sections = page(library, other, run)
+        return [*heading, *instead_of(Address.parse(search).against, other)], sections
 
     @app.callback(Output(Compare.TREND, "children"), Input(Shell.SCOPE, "data"), Input(Shell.LOCATION, "pathname"))
     def fill_trend(stored: Any, path: Any) -> Any:
@@ -133,7 +137,8 @@ def trend_section(found: Trend, names: list[str]) -> html.Section:
     note = html.P(
         "Steps after warm-up. Faster or slower only where it is more than runs differ by themselves.", className="quiet"
     )
-    table = _table(tuple(word if number else "" for number, word in enumerate(TREND_COLUMNS)), rows)
+    heads = tuple(word if number else "run" for number, word in enumerate(TREND_COLUMNS))
+    table = html.Div(_table(heads, rows, "facts-table trend"), className="scrolls", tabIndex=0)
     return parts.section(f"Trend over {numbers.plural(len(rows), 'run')}", table, note)
 
 
@@ -151,6 +156,13 @@ def against(search: str | None, names: list[str]) -> str | None:
     """The run to compare with: that of the address, else the one recorded before; None when there is none."""
     wanted = Address.parse(search).against
     return wanted if wanted in names else next(iter(names), None)
+
+
+def instead_of(wanted: str | None, other: str) -> list[html.Div]:
+    """Says so where the run that the address names is not the one that is shown."""
+    if wanted is None or wanted == other:
+        return []
+    return [parts.notice(f"Run {parts.middle(wanted)} is not there or cannot be read; {other} is shown.", "warning")]
 
 
 def nothing_to_compare() -> tuple[Any, Any]:
@@ -194,7 +206,11 @@ def content(found: Comparison) -> list[Any]:
 
 def _figures(found: Comparison) -> html.Section:
     tables = [
-        _table((heading, "before", "now"), [[figure_name(figure), *figure_text(figure)] for figure in figures])
+        _table(
+            (heading, "before", "now"),
+            [[figure_name(figure), *figure_text(figure)] for figure in figures],
+            "facts-table even",
+        )
         for heading, figures in scoped_figures(found)
     ]
     return parts.section("Numbers", *tables)
@@ -251,7 +267,7 @@ def _state_row(part: StatePart) -> list[Any]:
     idle = (part.idle_before_ms, part.idle_now_ms)
     return [
         part.state.replace("_", " "),
-        *(numbers.duration(value / 1e3) for value in values),
+        *(numbers.duration(None if value is None else value / 1e3) for value in values),
         *(numbers.duration(None if value is None else value / 1e3, inferred=True) for value in idle),
     ]
 

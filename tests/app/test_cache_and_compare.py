@@ -19,7 +19,7 @@ from tests.synthetic import build_run, graph_hash
 from xla_insight.analysis.cache.use import cache_use
 from xla_insight.analysis.tables import load_tables
 from xla_insight.errors import RunNotFoundError
-from xla_insight.facts.cache import CacheUse, HitRate, MemoryCache
+from xla_insight.facts.cache import CacheExplanation, CacheUse, HitRate, MemoryCache, Miss, MissReason
 from xla_insight.report.figures import Canvas
 from xla_insight.report.figures_cache import hit_rate_curve
 from xla_insight.report.figures_colours import Scheme
@@ -71,6 +71,8 @@ def test_the_curve_is_drawn_in_both_schemes() -> None:
         figure = hit_rate_curve(memory, Canvas(1000, scheme))
         assert list(figure.data[0].y) == [10 * size for size in range(1, 9)]
         assert {note.text for note in figure.layout.annotations} == {"enough: 8", "this run: 4"}
+        assert figure.layout.xaxis.dtick == 1 and tuple(figure.layout.xaxis.range) == (0.5, 8.5)
+    assert hit_rate_curve(memory, Canvas(300)).layout.xaxis.dtick == 2, "whole numbers, as many as fit"
     nothing = hit_rate_curve(MemoryCache(0, 0, (), 1, None, 0), Canvas(400))
     json.dumps(nothing.to_plotly_json(), default=str)
 
@@ -100,6 +102,18 @@ def test_which_run_is_compared(library: Library) -> None:
     assert Address.parse("?against=x").search == "?against=x"
     assert Address(run="a", against="x").of_other_run("x").against is None
     assert Address(run="a", against="x").of_other_run("b").against == "x"
+
+
+def test_a_run_that_cannot_be_compared_with_is_named(library: Library) -> None:
+    assert compare.instead_of(None, "a") == [] and compare.instead_of("a", "a") == []
+    assert "Run torn is not there or cannot be read; a is shown" in text_of(compare.instead_of("torn", "a"))
+
+
+def test_many_reasons_are_cut_and_counted() -> None:
+    many = tuple(Miss(f"{n:032x}", MissReason.OTHER_GRAPH, f"At line {n}.", 1.0, False) for n in range(30))
+    found = CacheExplanation("run", "cache", 0, many, 30, 0, 0.0, 30, 30.0, "None.")
+    text = text_of(cache.misses(found))
+    assert "At line 19." in text and "At line 20." not in text and "10 graphs more for other reasons" in text
 
 
 def test_results_are_kept_until_a_run_changes(library: Library) -> None:

@@ -107,6 +107,7 @@ def prune_command(
     delete: Annotated[bool, typer.Option("--delete", help="Delete; without it, only say what would go.")] = False,
 ) -> None:
     """Say which entries can go, how much that frees and what building them again costs; with --delete, delete them."""
+    from xla_insight.analysis.cache.layouts import without_collection
     from xla_insight.analysis.cache.prune import Wanted, plan_prune, prune
     from xla_insight.facts.cache import State
     from xla_insight.report.cache_text import write_plan, write_result
@@ -116,7 +117,7 @@ def prune_command(
         None if max_size is None else int(_amount(max_size, _BYTES, "--max-size")),
         _states(state or ()),
     )
-    with standard_output() as stream:
+    with standard_output() as stream, without_collection():
         # Contents are only read when what is cut off shall go: that is what takes long in a large cache.
         for cache in _inspected(caches, _usage(runs), contents=State.TORN in wanted.states):
             plan = plan_prune(cache, wanted)

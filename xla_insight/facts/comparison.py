@@ -66,11 +66,14 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True)
 class StatePart:
-    """Where a step's time went: ms a step of one host state, after warm-up. ``idle_*``: the device idled meanwhile."""
+    """Where a step's time went: ms a step of one host state, after warm-up; None without such steps.
+
+    ``idle_*``: the device idled meanwhile.
+    """
 
     state: str
-    before_ms: float
-    now_ms: float
+    before_ms: float | None
+    now_ms: float | None
     idle_before_ms: float | None = None
     idle_now_ms: float | None = None
 

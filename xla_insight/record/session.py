@@ -53,8 +53,12 @@ def prepare() -> None:
     """Set what must be set before the runtime starts. Call it at the top of a script; safe to call at any time."""
     try:
         settings = framework.arrange_settings(text=_level(None) == "full")
-        if settings.dump is not None and Session.current is None:
-            settings.dump.leave()
+        if Session.current is None:
+            # What runs before a recording is not part of it, and nothing may grow meanwhile.
+            if settings.file is not None:
+                settings.file.leave()
+            if settings.dump is not None:
+                settings.dump.leave()
     except Exception as error:
         say(f"preparing failed ({type(error).__name__}: {error}); training is not affected")
 

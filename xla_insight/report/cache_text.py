@@ -7,13 +7,22 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from xla_insight.facts import numbers
-from xla_insight.facts.cache import CacheExplanation, CacheStatus, JoinedEntry, MemoryCache, PrunePlan, PruneResult
+from xla_insight.facts.cache import (
+    CacheExplanation,
+    CacheStatus,
+    Entry,
+    JoinedEntry,
+    Layout,
+    MemoryCache,
+    PrunePlan,
+    PruneResult,
+)
 from xla_insight.report.table import write_table
 from xla_insight.report.text import encodable, plain_line, wrapped
 
 LISTED = 500
 WIDTH = 100
-_PRUNE_LISTED = 20
+_PRUNE_LISTED, _REASONS_LISTED = 20, 40
 
 
 def write_status(status: CacheStatus, stream: TextIO) -> None:
@@ -75,10 +84,12 @@ def write_explanation(explanation: CacheExplanation, stream: TextIO) -> None:
         text = plain_line(miss.sentence)
         groups.setdefault(text, []).append(numbers.short_hash(miss.graph))
         costs[text] = costs.get(text, 0.0) + (miss.compile_s or 0.0)
-    for text, graphs in groups.items():
+    for text, graphs in list(groups.items())[:_REASONS_LISTED]:
         named = ", ".join(graphs[:6]) + (f" and {len(graphs) - 6} more" if len(graphs) > 6 else "")
         head = f"{numbers.plural(len(graphs), 'graph')}, {numbers.duration(costs[text])} ({named})"
         lines += ["", head, *(f"  {line}" for line in wrapped(text, WIDTH - 2))]
+    rest = sum(map(len, list(groups.values())[_REASONS_LISTED:]))
+    lines += ["", f"{numbers.plural(rest, 'graph')} more for other reasons; --json names all"] if rest else []
     lines += [""] if explanation.notes else []
     _write([*lines, *(plain_line(note) for note in explanation.notes)], stream)
 
@@ -95,11 +106,16 @@ def write_plan(plan: PrunePlan, stream: TextIO) -> None:
              f"  {numbers.plural(plan.kept, 'entry', 'entries')}, {numbers.size(plan.kept_size)} to keep"]  # fmt: skip
     for joined in plan.chosen[:_PRUNE_LISTED]:
         entry = joined.entry
-        lines.append(f"    {plain_line(entry.name)}  {numbers.size(entry.size)}  {plan.reasons[entry.name]}")
+        lines.append(f"    {plain_line(_file(entry))}  {numbers.size(entry.size)}  {plan.reasons[entry.name]}")
     if len(plan.chosen) > _PRUNE_LISTED:
         lines.append(f"    and {numbers.count(len(plan.chosen) - _PRUNE_LISTED)} more")
     lines += [f"  in use: {plain_line(plan.in_use)}"] if plan.in_use else []
     _write(lines, stream)
+
+
+def _file(entry: Entry) -> str:
+    """The name of an entry in its folder, and the hash that everything else knows it by."""
+    return f"{entry.name} ({numbers.short_hash(entry.key)})" if entry.layout is Layout.TORCH_XLA else entry.name
 
 
 def write_result(result: PruneResult, stream: TextIO) -> None:

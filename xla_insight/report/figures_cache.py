@@ -11,6 +11,7 @@ from xla_insight.report.figures_colours import Colours, colours
 
 HEIGHT_PX = 240
 _LOGARITHMIC_FROM = 64
+_PIXELS_A_TICK, _TICK_STEPS = 48, (1, 2, 5, 10, 20, 50)
 
 
 def hit_rate_curve(memory: MemoryCache, canvas: Canvas) -> go.Figure:
@@ -46,7 +47,11 @@ def _layout(memory: MemoryCache, canvas: Canvas, chosen: Colours) -> go.Layout:
         "linecolor": chosen.hairline,
     }
     logarithmic = most >= _LOGARITHMIC_FROM
-    across = {"type": "log", "dtick": "D2"} if logarithmic else {"tickformat": ",d", "dtick": max(1, most // 12)}
+    across: dict[str, object] = {"type": "log", "dtick": "D2"}
+    if not logarithmic:
+        fit = max(2, canvas.columns // _PIXELS_A_TICK)
+        step = next(step for step in _TICK_STEPS if most <= step * fit or step == _TICK_STEPS[-1])
+        across = {"tickformat": ",d", "range": [0.5, most + 0.5], "tick0": 0, "dtick": step}
     title = {"text": "graphs the cache holds", "standoff": 8, "font": {"size": 12}}
     return go.Layout(
         template="none",

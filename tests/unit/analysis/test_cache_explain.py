@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -149,6 +150,26 @@ def test_a_run_that_loaded_counts_what_it_loaded(tmp_path: Path) -> None:
     assert (
         "Of 2 graphs that this run compiled or loaded, 1 is in this cache: a warm start saves 300 ms" in found.summary
     )
+
+
+def test_a_cache_without_any_of_the_graphs(tmp_path: Path) -> None:
+    (tmp_path / "cache").mkdir()
+    cache = inspect_cache(str(tmp_path / "cache"), Usage(failures=Counter(CPU=2)))
+    with open_run(build_run(tmp_path / "run", steps=6, pattern="AB", reads=False)) as run:
+        found = explain_misses(cache, run)
+    summary = (
+        "None of the 2 graphs that this run compiled is in this cache: a start with it compiles everything (600 ms)."
+    )
+    assert found.summary == summary
+    assert not any("warm start" in note for note in found.notes), "what is not there cannot fail to load"
+
+
+def test_failures_of_torch_xla_say_nothing_of_other_caches(tmp_path: Path) -> None:
+    (tmp_path / f"jit_f-{'a' * 64}-cache").write_bytes(b"x")
+    usage = Usage(failures=Counter(CPU=2), runs=1)
+    assert not cache_status(inspect_cache(str(tmp_path), usage)).notes
+    (tmp_path / "7").write_bytes(b"x")
+    assert "2 entries failed" in cache_status(inspect_cache(str(tmp_path), usage)).notes[0]
 
 
 def test_many_differences_are_counted() -> None:

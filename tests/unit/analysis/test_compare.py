@@ -259,4 +259,13 @@ def test_figures_say_what_they_are_counted_over(tmp_path: Path) -> None:
     assert steady == ["steps after warm-up", "step, mean after warm-up", "step, median after warm-up",
                       "compiles after warm-up", "value reads per step"]  # fmt: skip
     for part in found.states:  # both are of the same steps, so the device cannot idle longer than the host was there
-        assert part.idle_now_ms is None or part.idle_now_ms <= part.now_ms + 1e-9
+        assert part.now_ms is not None and (part.idle_now_ms is None or part.idle_now_ms <= part.now_ms + 1e-9)
+
+
+def test_the_change_is_that_of_the_two_times_beside_it() -> None:
+    """A trend and a check show the percentage beside the times: the reader can divide them."""
+    before, now = (steady_steps(steps([*([step] * 90), *([rare] * 8)])) for step, rare in ((30.0, 60.0), (60.0, 40.0)))
+    found = compare_step_time(before, now)
+    verdict = judge(found, before, now)
+    assert found.mean_before_ms is not None and found.mean_now_ms is not None and verdict.direction == "slower"
+    assert verdict.change_pct == pytest.approx(100 * (found.mean_now_ms / found.mean_before_ms - 1))

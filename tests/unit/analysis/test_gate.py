@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import pandas as pd
 import pytest
 
 from tests.synthetic import build_run, graph_hash
@@ -13,9 +14,10 @@ from xla_insight.analysis import analyze
 from xla_insight.analysis.gate import check_evidence, check_run
 from xla_insight.analysis.gate.config import configured_budget
 from xla_insight.analysis.gate.evidence import Evidence, gather
-from xla_insight.analysis.tables import load_tables
+from xla_insight.analysis.tables import Place, Process, load_tables
 from xla_insight.errors import RunNotFoundError, UsageError
 from xla_insight.facts.budget import Budget, GateResult
+from xla_insight.facts.report import Site
 from xla_insight.store.reader import open_run
 
 
@@ -187,3 +189,37 @@ def test_a_first_graph_in_a_warm_process_is_a_recompile(tmp_path: Path) -> None:
     budget, only = Budget(after_step=2), replace(report, recompiles=(entry,))
     assert Evidence(budget, only, replace(tables, frames=frames)).surprises() == [(entry, 1)]
     assert Evidence(budget, only, tables).surprises() == []
+
+
+class _Tables(dict[str, pd.DataFrame]):
+    """Tables of one process whose recording began when graphs had run already."""
+
+    def __init__(self, graphs: list[str | None], *, names: bool) -> None:
+        facts = {"capabilities": {"phase": "after_first_graph", "graph_hash": names}}
+        self.processes = (Process(0, 0, 0, 10**10, facts=facts),)
+        rows = {"process": 0, "graph": graphs, "step": range(len(graphs)), "executions": 1, "compiles": 0, "site": 0}
+        table = pd.DataFrame(rows)
+        super().__init__(syncs=table, executions=table, compiles=table[:0], steps=table)
+
+    def place(self, _process: int, _site: Any) -> Place:
+        return Place(Site("train.py", 7, "train"))
+
+
+def test_graphs_without_names_are_not_counted(evidence: Evidence) -> None:
+    report = replace(evidence.report, graphs=replace(evidence.report.graphs, distinct=0), recompiles=())
+    blind = Evidence(Budget(max_graphs=3), report, cast(Any, _Tables([None, None], names=False)))
+    (limit,) = check_evidence(blind).limits
+    assert not limit.held and limit.value is None and "n/a" in limit.sentence
+    named = Evidence(Budget(max_graphs=3), report, cast(Any, _Tables(["a", "b"], names=True)))
+    assert check_evidence(named).limits[0].held
+
+
+def test_graphs_compiled_before_the_recording_are_named(evidence: Evidence) -> None:
+    """Whether a test compiles a graph must not silently depend on the tests before it."""
+    report = replace(evidence.report, graphs=replace(evidence.report.graphs, distinct=2), recompiles=())
+    budget = Budget(max_graphs=1, max_recompiles=0, after_step=2)
+    result = check_evidence(Evidence(budget, report, cast(Any, _Tables(["a", "a", "a", "b", "b"], names=True))))
+    recompiles, graphs = result.limits
+    assert recompiles.held and not graphs.held
+    assert graphs.reasons == ("2 × compiled before the recording began [train.py:7]",)
+    assert result.notes[0].startswith("1 graph that first ran after step 2 was compiled before the recording began")

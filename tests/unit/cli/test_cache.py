@@ -66,6 +66,13 @@ def test_prune_is_a_dry_run_by_default(place: Path, capsys: Output) -> None:
     assert len(os.listdir("cache")) == 1
 
 
+def test_what_goes_is_named_by_file_and_hash(place: Path, capsys: Output) -> None:
+    Path("cache/4886718345").write_bytes(b"x")
+    os.utime("cache/4886718345", (1e9, 1e9))
+    assert cli.main(["cache", "prune", "cache", "--older-than", "3000d"]) == 0
+    assert "4886718345 (123456)  1 B  not used for" in capsys.readouterr().out
+
+
 def test_prune_refuses_a_cache_in_use(place: Path, capsys: Output) -> None:
     Path("cache/7").write_bytes(b"x")
     assert cli.main(["cache", "prune", "cache", "--older-than", "1d"]) == 0

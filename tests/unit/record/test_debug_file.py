@@ -90,6 +90,15 @@ def test_after_stop_the_framework_writes_to_nowhere(file: DebugFile) -> None:
     assert numbers(file.take(end)) == [3]
 
 
+def test_what_runs_between_preparing_and_recording_is_not_read(file: DebugFile) -> None:
+    file.leave()
+    write(file, 1)
+    file.start()
+    write(file, 2)
+    file.poll()
+    assert numbers(file.take(file.position())) == [2]
+
+
 def test_a_file_of_the_users_own_is_read_from_now_on_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "mine.txt"
     path.write_text(block_text("Execution", graph="1" * 32))

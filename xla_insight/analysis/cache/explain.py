@@ -81,7 +81,7 @@ def explain_misses(cache: Cache, run: Run, earlier: Sequence[Run] = ()) -> Cache
         notes.append("The run opened its cache read only: what it compiled was not kept.")
     failures = case.failures or _failed_elsewhere(cache, tables)
     loadable = not failures
-    if not loadable:
+    if here and not loadable:
         failed = numbers.plural(failures, "entry", "entries")
         whose = "" if case.failures else " in other runs"
         notes.append(
@@ -106,13 +106,17 @@ def _summary(needed: _Costs, compiled: int, here: set[str], rest: Sequence[float
     if not needed:
         return "This run compiled nothing."
     did = "compiled" if compiled == len(needed) else "compiled or loaded" if compiled else "loaded"
+    cost = numbers.duration(sum(seconds or 0.0 for seconds in rest))
+    if not here:
+        graphs = "The graph" if len(needed) == 1 else f"None of the {numbers.plural(len(needed), 'graph')}"
+        isnt = "is not" if len(needed) == 1 else "is"
+        return f"{graphs} that this run {did} {isnt} in this cache: a start with it compiles everything ({cost})."
     have = f"Of {numbers.plural(len(needed), 'graph')} that this run {did}, {numbers.count(len(here))}"
     have += f" {'is' if len(here) == 1 else 'are'} in this cache"
     if not loadable:
         return f"{have}, but this backend cannot load them: a warm start would compile all of them again."
     known = [seconds for graph, seconds in needed if graph in here and seconds is not None]
     least = "at least " if len(known) < len(here) else ""
-    cost = numbers.duration(sum(seconds or 0.0 for seconds in rest))
     compiles = f"{numbers.count(len(rest))} ({cost})" if rest else "nothing"
     return f"{have}: a warm start saves {least}{numbers.duration(sum(known))} and compiles {compiles}."
 

@@ -46,7 +46,7 @@ class Listing:
         """What was seen of a file of an entry."""
         if entry.parts:
             return self.parts[file]
-        return FileFact(file, entry.size, entry.modified_unix_s, regular=True, folder=False)
+        return tuple.__new__(FileFact, (file, entry.size, entry.modified_unix_s, True, False))
 
     def add(self, entry: Entry, parts: dict[str, FileFact]) -> None:
         """One more entry of several files."""
@@ -83,7 +83,7 @@ def _listed(folder: CacheFolder) -> Listing:
             _add_folder(listing, folder, item)
         elif not regular:
             listing.foreign += 1
-        elif name.isdecimal() and _is_hash(name):
+        elif name.isdecimal() and name.isascii() and _is_hash(name):
             append(new(Entry, (torch_xla, name, size, modified_unix_s, None, None, None if size else is_torn, ())))
         elif (match := _JAX.fullmatch(item.name)) is not None:
             jax.setdefault(match[1], {})[match[2]] = item
@@ -98,8 +98,8 @@ def _listed(folder: CacheFolder) -> Listing:
 
 def _is_hash(name: str) -> bool:
     """A decimal number of at most 128 bits, as the framework writes it: without leading zeros or other digits."""
-    if not name.isascii() or (name[0] == "0" and name != "0"):
-        return False
+    if name[0] == "0":
+        return name == "0"
     return len(name) < _HASH_DIGITS or (len(name) == _HASH_DIGITS and int(name) < MAX_HASH)
 
 

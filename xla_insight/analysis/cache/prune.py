@@ -6,11 +6,13 @@ only while they are what was listed.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xla_insight.analysis.cache import Cache, recently_used_last
+from xla_insight.analysis.cache.layouts import without_collection
 from xla_insight.errors import UsageError
 from xla_insight.facts import numbers
 from xla_insight.facts.cache import Entry, JoinedEntry, PrunePlan, PruneResult, State
@@ -41,21 +43,22 @@ def plan_prune(cache: Cache, wanted: Wanted) -> PrunePlan:
         raise UsageError("say what to delete: --older-than 30d, --max-size 10GB, or --state orphan")
     if State.ORPHAN in wanted.states and not cache.usage.runs:
         raise UsageError("without recorded runs every entry would be an orphan; name them with --runs")
-    reasons = _reasons(cache.entries, wanted)
-    if wanted.max_size is not None:
-        _shrink(cache, wanted.max_size, reasons)
-    chosen = tuple(joined for joined in cache.entries if joined.entry.name in reasons)
-    costs = [joined.compile_s for joined in chosen if joined.compile_s is not None]
-    size = sum(joined.entry.size for joined in chosen)
+    with without_collection():
+        reasons = _reasons(cache.entries, wanted)
+        if wanted.max_size is not None:
+            _shrink(cache, wanted.max_size, reasons)
+        chosen = [joined for joined in cache.entries if joined.entry.name in reasons]
+        costs = [joined.compile_s for joined in chosen if joined.compile_s is not None]
+        size = sum([joined.entry.size for joined in chosen])
     return PrunePlan(
         path=cache.folder.path,
-        chosen=chosen,
+        chosen=tuple(chosen),
         reasons=reasons,
         size=size,
         rebuild_s=sum(costs) if costs else None,
         unknown_costs=len(chosen) - len(costs),
         kept=len(cache.entries) - len(chosen),
-        kept_size=sum(entry.size for entry in cache.listing.entries) - size,
+        kept_size=sum([entry.size for entry in cache.listing.entries]) - size,
         in_use=cache.in_use,
     )
 
@@ -63,13 +66,22 @@ def plan_prune(cache: Cache, wanted: Wanted) -> PrunePlan:
 def _reasons(entries: Sequence[JoinedEntry], wanted: Wanted) -> dict[str, str]:
     """Entry name -> why it goes by its state or its age."""
     now, reasons = time.time(), {}
-    oldest = None if wanted.older_than_s is None else now - wanted.older_than_s
+    oldest = -math.inf if wanted.older_than_s is None else now - wanted.older_than_s
+    states = wanted.states
+    words: dict[int, str] = {}  # ages are told in whole units: of a million sentences few are different
     for joined in entries:
         entry, state = joined.entry, joined.state
-        if state in wanted.states:
+        if states and state in states:
             reasons[entry.name] = _WORDS.get(state, str(state))
-        elif oldest is not None and entry.modified_unix_s < oldest and joined.last_use_unix_s < oldest:
-            reasons[entry.name] = f"not used for {numbers.age(now - joined.last_use_unix_s)}"
+        elif entry.modified_unix_s < oldest:
+            known = entry.used_unix_s is not None or joined.loaded_unix_s is not None
+            last_use = joined.last_use_unix_s if known else entry.modified_unix_s
+            if last_use < oldest:
+                unused_s = int(now - last_use)
+                unused_s -= unused_s % 60 if unused_s >= 60 else 0
+                if unused_s not in words:
+                    words[unused_s] = f"not used for {numbers.age(unused_s)}"
+                reasons[entry.name] = words[unused_s]
     return reasons
 
 
@@ -87,6 +99,11 @@ def prune(cache: Cache, plan: PrunePlan) -> PruneResult:
     """Delete what a plan chose. Raises UsageError when the cache is in use."""
     if plan.in_use is not None:
         raise UsageError(f"{plan.path} is in use ({plan.in_use}); nothing was deleted")
+    with without_collection():
+        return _deleted(cache, plan)
+
+
+def _deleted(cache: Cache, plan: PrunePlan) -> PruneResult:
     deleted = size = 0
     skipped: list[str] = []
     remove, fact = cache.folder.remove, cache.listing.fact

@@ -54,7 +54,7 @@ def _summary(graphs: GraphFacts, misses: int, failures: int, memory: MemoryCache
     if graphs.evictions and memory.recorded_size is not None:
         return (
             f"{numbers.count(graphs.evictions)} of {compiled} were of graphs that had been dropped from the cache in"
-            f" memory: {numbers.plural(memory.distinct, 'graph')} need XLA_COMPILATION_CACHE_SIZE={memory.enough}."
+            f" memory: XLA_COMPILATION_CACHE_SIZE={memory.enough} keeps them."
         )
     if failures:
         entries = numbers.plural(failures, "entry", "entries")

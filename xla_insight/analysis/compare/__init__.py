@@ -121,12 +121,13 @@ def _states(before: Side, now: Side) -> tuple[StatePart, ...]:
         old, new = _state_ms(before, state), _state_ms(now, state)
         if old or new:
             parts.append(StatePart(state, old, new, _idle_ms(before, state), _idle_ms(now, state)))
-    return tuple(sorted(parts, key=lambda part: -abs(part.now_ms - part.before_ms)))
+    return tuple(sorted(parts, key=lambda part: -abs((part.now_ms or 0.0) - (part.before_ms or 0.0))))
 
 
-def _state_ms(side: Side, state: HostState) -> float:
+def _state_ms(side: Side, state: HostState) -> float | None:
+    """Time of a step in one host state; None when there is no step after the warm-up."""
     table = side.steps.table
-    return float(table[f"host_{state}_ns"].mean()) / 1e6 if len(table) else 0.0
+    return float(table[f"host_{state}_ns"].mean()) / 1e6 if len(table) else None
 
 
 def _idle_ms(side: Side, state: HostState) -> float | None:

@@ -75,7 +75,8 @@ def judge(step_time: StepTime, before: SteadySteps, now: SteadySteps, changes: C
         cause = _main_cause(change, changes.causes) if changes is not None else None
         if cause is not None and changes is not None:
             line = _cause_sentence(cause, change) + _line(changes.graphs, besides=cause.name)
-        return Judgement(direction, percent, sentence + line, line)
+        said = 100 * (new_ms / old_ms - 1) if _means_agree(change, old_ms, new_ms) else percent
+        return Judgement(direction, said, sentence + line, line)
     if step_time.p_value is None:
         few = min(len(before), len(now))
         sentence = (
@@ -110,12 +111,17 @@ def _difference(change: _Change, step_time: StepTime, before: SteadySteps, now: 
     old_ms, new_ms = step_time.mean_before_ms or 0.0, step_time.mean_now_ms or 0.0
     why = _why(change, before, now)
     beside = "" if change.plain_ms else _beside(step_time)
-    if (new_ms - old_ms) * change.total_ms > 0 and abs(new_ms / old_ms - 1) >= LEAST_CHANGE_PCT / 100:
+    if _means_agree(change, old_ms, new_ms):
         interval = _interval(step_time) if change.plain_ms else ""
         return f"A step takes {_by(new_ms / old_ms)}: {_ms(new_ms)} against {_ms(old_ms)}{interval}; {why}{beside}."
     # What is proven is hidden by what may be chance, so the means say another thing.
     share = _percent(100 * change.total_ms / old_ms)
     return f"{why[0].upper()}{why[1:]}, {share} of a step: {_ms(new_ms)} against {_ms(old_ms)}{beside}."
+
+
+def _means_agree(change: _Change, old_ms: float, new_ms: float) -> bool:
+    """Whether the two mean times say what is proven, so that the reader can divide one by the other."""
+    return (new_ms - old_ms) * change.total_ms > 0 and abs(new_ms / old_ms - 1) >= LEAST_CHANGE_PCT / 100
 
 
 def _by(ratio: float) -> str:

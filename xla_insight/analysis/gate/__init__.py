@@ -50,4 +50,12 @@ def _notes(evidence: Evidence) -> list[str]:
         notes.append(f"{numbers.plural(report.data.dropped, 'event')} not recorded; counts may be too low")
     if report.data.skipped_parts:
         notes.append(f"{numbers.plural(report.data.skipped_parts, 'part')} could not be read; counts may be too low")
+    early = evidence.compiled_before(late=True) if evidence.budget.max_recompiles is not None else []
+    if early:
+        graphs, were = numbers.plural(len(early), "graph"), "was" if len(early) == 1 else "were"
+        when = "" if evidence.budget.after_step is None else f" after step {numbers.count(evidence.budget.after_step)}"
+        notes.append(
+            f"{graphs} that first ran{when} {were} compiled before the recording began (by an earlier test?) and"
+            " counted as no recompile; in a process of its own it would be compiled"
+        )
     return notes

@@ -6,6 +6,7 @@ to ``facts.budget.LIMITS`` and a function to `CHECKS`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from xla_insight.analysis.findings.fallback import fallback_counts
@@ -39,10 +40,13 @@ def _graphs(evidence: Evidence) -> list[CheckedLimit]:
     if limit is None:
         return []
     total = evidence.report.graphs.distinct
+    if evidence.unnamed_executions and total <= limit:
+        why = "distinct graphs: n/a, since recording began after the first graph of the process, too late for names"
+        return [_not_known("max_graphs", limit, why, _at_most(limit))]
     entries = sorted(evidence.report.recompiles, key=lambda entry: (entry.expected, -entry.count))
     found = [(entry, entry.count) for entry in entries]
     measured = numbers.plural(total, "distinct graph")
-    return [_counted("max_graphs", limit, total, measured, lambda: _causes(evidence, found))]
+    return [_counted("max_graphs", limit, total, measured, lambda: _causes(evidence, found) + _warm(evidence))]
 
 
 def _compile_time(evidence: Evidence) -> list[CheckedLimit]:
@@ -113,14 +117,17 @@ def _step_time(evidence: Evidence, comparison: Comparison) -> CheckedLimit:
     verdict = comparison.verdict
     change = verdict.change_pct
     allowed = f"at most {numbers.percent(limit)} longer"
-    sentence = f"{verdict.summary.rstrip('.')}; the budget is a step that takes {allowed}"
+    because = verdict.because.strip()
+    told = any(summary in because for _, summary in evidence.told)
+    reasons = (because,) if because and not told else ()
+    sentence = f"{verdict.summary.removesuffix(verdict.because).rstrip('.')}; the budget is a step that takes {allowed}"
     if verdict.direction == "unknown":
         return _not_known("max_slowdown_pct", limit, sentence, allowed)
     slower = verdict.direction == "slower" and change is not None
     longer = f"a step takes {numbers.percent(change)} longer"
     measured = longer if slower else f"a step is {_NOT_SLOWER[verdict.direction]}"
     held = not (slower and change is not None and change > limit)
-    return CheckedLimit("max_slowdown_pct", limit, change, held, sentence, (), measured, allowed)
+    return CheckedLimit("max_slowdown_pct", limit, change, held, sentence, () if held else reasons, measured, allowed)
 
 
 _NOT_SLOWER = {"faster": "faster", "same": "not slower, beyond noise"}
@@ -162,6 +169,15 @@ def _causes(evidence: Evidence, found: Sequence[tuple[Recompile, int]]) -> tuple
     return tuple(
         _told(evidence, f"{numbers.count(count)} × {entry.cause}", entry.summary, entry.user_site or entry.site)
         for entry, count in found[:_NAMED]
+    )
+
+
+def _warm(evidence: Evidence) -> tuple[str, ...]:
+    """Graphs of which no compile was recorded, by the place that cut them."""
+    places = Counter(site for _, site in evidence.compiled_before())
+    return tuple(
+        f"{numbers.count(count)} × compiled before the recording began{_at(site)}"
+        for site, count in places.most_common(_NAMED)
     )
 
 

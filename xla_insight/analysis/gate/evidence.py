@@ -5,9 +5,10 @@ Owns which compiles and reads come after the warm-up that a budget grants.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pandas as pd
 from xla_insight.analysis import analyze
 from xla_insight.analysis.compare import compare_sides, load_side
 from xla_insight.analysis.findings.reads import Role, classified_reads
+from xla_insight.analysis.recompiles.history import began_late
 from xla_insight.analysis.tables import RunTables, load_tables
 from xla_insight.facts.budget import Budget
 from xla_insight.facts.comparison import Comparison
@@ -47,6 +49,13 @@ class Evidence:
         """Whether the budget speaks of steps and the run has none."""
         return len(self.tables["steps"]) == 0
 
+    @property
+    def unnamed_executions(self) -> bool:
+        """Whether graphs ran in a process whose recording could not learn their names, so that none can be counted."""
+        blind = {process.index for process in self.tables.processes if not _names_graphs(process.facts)}
+        executions = self.tables["executions"]
+        return bool((executions["process"].isin(blind) & executions["graph"].isna()).any())
+
     def surprises(self) -> list[tuple[Recompile, int]]:
         """Entries of compiles that are not expected, with how many of each come after the warm-up; most first."""
         counted = [(entry, self._after(entry)) for entry in self.report.recompiles]
@@ -76,13 +85,7 @@ class Evidence:
     @cached_property
     def _first_uses(self) -> dict[tuple[int, Site], int]:
         """(process, place) -> the first step in which a graph ran there that this recording never saw compiled."""
-        syncs, compiles = self.tables["syncs"], self.tables["compiles"]
-        compiled = set(zip(compiles["process"], compiles["graph"].astype(object), strict=True))
-        hits = syncs[
-            (syncs["executions"] > 0) & (syncs["compiles"] == 0) & syncs["step"].notna() & syncs["graph"].notna()
-        ]
-        warm = [key not in compiled for key in zip(hits["process"], hits["graph"].astype(object), strict=True)]
-        hits = hits[np.array(warm, dtype=np.bool_)]
+        hits = self._warm_syncs
         first: dict[tuple[int, Site], int] = {}
         for row in hits.groupby(["process", "site"], observed=True)["step"].min().reset_index().itertuples(index=False):
             place = self.tables.place(int(row.process), row.site).site
@@ -90,6 +93,31 @@ class Evidence:
                 key = (int(row.process), place)
                 first[key] = min(int(row.step), first.get(key, int(row.step)))
         return first
+
+    @cached_property
+    def _warm_syncs(self) -> pd.DataFrame:
+        """Syncs in steps that ran a graph which this recording never saw compiled."""
+        syncs, compiles = self.tables["syncs"], self.tables["compiles"]
+        compiled = set(zip(compiles["process"], compiles["graph"].astype(object), strict=True))
+        hits = syncs[
+            (syncs["executions"] > 0) & (syncs["compiles"] == 0) & syncs["step"].notna() & syncs["graph"].notna()
+        ]
+        warm = [key not in compiled for key in zip(hits["process"], hits["graph"].astype(object), strict=True)]
+        return hits[np.array(warm, dtype=np.bool_)]
+
+    def compiled_before(self, *, late: bool = False) -> list[tuple[str, Site | None]]:
+        """(graph, where it ran first) of graphs that had been compiled in memory before the recording began; ``late``:
+        those that first ran after the warm-up. Empty for recordings that saw the first graph of their process.
+        """
+        late_starts = {process.index for process in self.tables.processes if began_late(process.facts)}
+        after = self.budget.after_step or 0
+        found = self._warm_syncs[self._warm_syncs["process"].isin(late_starts)].sort_values("step", kind="stable")
+        firsts = found.drop_duplicates(["process", "graph"])
+        return [
+            (str(row.graph), self.tables.place(int(row.process), row.site).site)
+            for row in firsts.itertuples(index=False)
+            if not late or int(row.step) > after
+        ]
 
     def late_steps(self) -> pd.DataFrame:
         """The steps after the warm-up, of all processes."""
@@ -101,6 +129,11 @@ class Evidence:
         reads = classified_reads(self.tables).of(Role.TRAINING)
         reads = reads[reads["step"].notna()]
         return reads if self.budget.after_step is None else reads[reads["step"] > self.budget.after_step]
+
+
+def _names_graphs(facts: Mapping[str, Any]) -> bool:
+    capabilities = facts.get("capabilities")
+    return not isinstance(capabilities, Mapping) or capabilities.get("graph_hash") is not False
 
 
 def gather(run: Run, budget: Budget) -> Evidence:

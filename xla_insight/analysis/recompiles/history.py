@@ -127,7 +127,7 @@ class _Builder:
         self._ordinals = _cut_ordinals(tables, frame["cut_ns"])
         self._cut_sites = _cut_sites(tables["syncs"], frame["cut_ns"])
         self._eager = eager_processes(frame)
-        self._late = {process.index for process in tables.processes if _began_late(process.facts)}
+        self._late = {process.index for process in tables.processes if began_late(process.facts)}
         self._compiled: set[tuple[int, str]] = set()
         self._latest: dict[FamilyKey, Compile] = {}
         self._sizes: dict[FamilyKey, list[int]] = defaultdict(list)
@@ -288,7 +288,7 @@ def _family_key(process: int, trigger: str, place: Place, ordinal: int | None) -
     return (process, kind, frames_outside(place.stack) or place.site, ordinal)
 
 
-def _began_late(facts: Mapping[str, Any]) -> bool:
+def began_late(facts: Mapping[str, Any]) -> bool:
     """Whether a process had run graphs before its recording began."""
     capabilities = facts.get("capabilities")
     return isinstance(capabilities, Mapping) and capabilities.get("phase") == "after_first_graph"
