@@ -133,11 +133,14 @@ def _places(pairs: list[_Pair], codes: Integers, unit: Integers) -> dict[int, in
     """Graph -> its place among the graphs of its first unit that depend on shapes."""
     dependent = np.zeros(int(codes.max(initial=-1)) + 1, np.bool_)
     dependent[[pair.graph for pair in pairs]] = True
+    if (unit[1:] < unit[:-1]).any():  # an execution may belong to an earlier batch than the one before it
+        order = np.argsort(unit, kind="stable")
+        codes, unit = codes[order], unit[order]
     places = {}
     for pair in pairs:
         inside = codes[np.searchsorted(unit, pair.first_unit, "left") : np.searchsorted(unit, pair.first_unit, "right")]
-        order = list(dict.fromkeys(inside[dependent[inside]].tolist()))
-        places[pair.graph] = order.index(pair.graph)
+        ran = list(dict.fromkeys(inside[dependent[inside]].tolist()))
+        places[pair.graph] = ran.index(pair.graph)
     return places
 
 
