@@ -55,17 +55,18 @@ def analyze(run: Run | str | Path, tables: RunTables | None = None) -> Report:
 
 def _report(opened: Run, tables: RunTables, names: dict[str, str]) -> Report:
     main = tables.main_process()
-    with ThreadPoolExecutor(1) as beside:  # shapes and time are worked out from the same tables, each on its own
+    graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
+    library = GraphLibrary(tables.hlo)
+    # Beside the findings, and not beside the account of time: both take much memory.
+    with ThreadPoolExecutor(1) as beside:
         planned = beside.submit(contextvars.copy_context().run, shape_facts, opened, tables)
-        graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
+        history, explained = explained_compiles(tables, library)
+        findings = all_findings(Context(tables, graphs, steps, time, main, explained, library))
         shapes = planned.result()
     facts = replace(_run_facts(opened, tables, main), paths=names)
-    library = GraphLibrary(tables.hlo)
-    history, explained = explained_compiles(tables, library)
     wall_s = time.wall_s * facts.processes
     totals = Totals(graphs.compiles, wall_s, shapes)
     recompiles = recompile_entries(explained, history, tables, totals)
-    findings = all_findings(Context(tables, graphs, steps, time, main, explained, library))
     return Report(
         run=facts,
         steps=steps,

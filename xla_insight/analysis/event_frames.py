@@ -65,6 +65,8 @@ def event_frames(run: Run) -> dict[str, pd.DataFrame]:
         rows = later.result()
     frames["inputs"], frames["uploads"] = _inputs(rows["inputs"])
     frames["samples"] = _samples(rows["samples"], run)
+    del rows
+    pa.default_memory_pool().release_unused()
     return frames
 
 

@@ -68,8 +68,8 @@ def read_columns(processes: Sequence[ProcessColumns], wanted: Mapping[str, Wante
             pieces = list(pool.map(lambda path: _of_file(path, wanted), process.files))
             pieces.append({name: _by_time(_piece(process.tail, one)) for name, one in wanted.items()})
             for name in wanted:  # each piece goes as soon as it is part of a table
-                rows = _merged([piece.pop(name) for piece in pieces if name in piece])
-                found[name].append(_on_axis(rows, index, process.offset_ns))
+                merged = [_merged([piece.pop(name) for piece in pieces if name in piece])]
+                found[name].append(_on_axis(merged.pop(), index, process.offset_ns, pool))
     tables = {
         name: pa.concat_tables(parts).unify_dictionaries() if parts else _nothing(wanted[name])
         for name, parts in found.items()
@@ -255,13 +255,20 @@ def _merged(pieces: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables([*found, last])
 
 
-def _on_axis(rows: pa.Table, process: int, offset_ns: int) -> pa.Table:
-    """Rows of a process, in order of time, on the axis of the run."""
-    rows = rows.unify_dictionaries().combine_chunks()
-    rows = rows.set_column(0, "time_ns", pa.array(rows["time_ns"].to_numpy() + offset_ns))
-    return rows.add_column(0, "process", pa.array(np.full(rows.num_rows, process, np.int32)))
+def _on_axis(rows: pa.Table, process: int, offset_ns: int, pool: ThreadPoolExecutor) -> pa.Table:
+    """Rows of a process, in order of time, on the axis of the run; each column in one piece."""
+    rows = rows.unify_dictionaries()
+    columns = dict(zip(rows.column_names, pool.map(_in_one_piece, rows.itercolumns()), strict=True))
+    if offset_ns:
+        columns["time_ns"] = pa.array(columns["time_ns"].to_numpy() + offset_ns)
+    return pa.table({"process": pa.array(np.full(rows.num_rows, process, np.int32)), **columns})
+
+
+def _in_one_piece(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks()
 
 
 def _nothing(one: Wanted) -> pa.Table:
     empty = pa.table({name: pa.array([], EVENT_SCHEMA.field(name).type) for name in one.read()})
-    return _on_axis(_piece(empty, one), 0, 0)
+    with ThreadPoolExecutor(1) as pool:
+        return _on_axis(_piece(empty, one), 0, 0, pool)

@@ -72,9 +72,7 @@ def build_database(loaded: Loaded) -> Database:
     connection.execute(views.SITES)
     files = [tuple(process.files) for process in loaded.processes]
     beginnings = [(log.rank, life.start_ns) for log, life in zip(loaded.processes, lifetimes, strict=True)]
-    create_steps(connection, _columns(connection, files, offsets), beginnings)
-    bounds = connection.sql("SELECT process, step, start_ns, end_ns FROM steps ORDER BY process, end_ns")
-    steps = StepIndex(bounds.to_arrow_table())
+    steps = StepIndex(create_steps(connection, _columns(connection, files, offsets), beginnings))
     steps.register(connection)
     for name, query in {**views.VIEWS, "graphs": views.GRAPHS}.items():
         connection.execute(f"CREATE VIEW {name} AS {query}")

@@ -67,8 +67,9 @@ ORDER BY c.process, c.end_ns
 
 def create_steps(
     connection: duckdb.DuckDBPyConnection, parts: Sequence[ProcessColumns], beginnings: Sequence[tuple[int, int]]
-) -> None:
-    """Make the table of all processes, each given with its rank and when it began (ns of the run)."""
+) -> pa.Table:
+    """Make the table of all processes, each given with its rank and when it began (ns of the run). Returns its rows, in
+    order of process and end."""
     marks = read_columns(parts, _WANTED)["marks"]
     owners = marks["process"].to_numpy()
     edges = np.searchsorted(owners, np.arange(len(parts) + 1))
@@ -82,9 +83,12 @@ def create_steps(
             mine = cuts[owners == process]
             unknown = np.full(len(mine), np.nan)
             tables.append(_table(process, beginnings[process], StepSource.SYNC_SITE, mine, unknown, inferred=True))
-    connection.register("arriving", pa.concat_tables([_SCHEMA.empty_table(), *tables]))
-    connection.execute("CREATE TABLE steps AS SELECT * FROM arriving ORDER BY process, end_ns")
+    tables.sort(key=lambda table: table["process"][0].as_py() if table.num_rows else -1)
+    steps = pa.concat_tables([_SCHEMA.empty_table(), *tables])
+    connection.register("arriving", steps)
+    connection.execute("CREATE TABLE steps AS SELECT * FROM arriving")
     connection.unregister("arriving")
+    return steps
 
 
 def _best(marks: pa.Table) -> tuple[str, NDArray[np.int64], NDArray[np.float64]] | None:

@@ -123,7 +123,7 @@ def distinct(values: npt.NDArray[Any]) -> tuple[Integers, Integers]:
     codes, found = pd.factorize(values)
     first = np.empty(len(found), np.int64)
     first[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    return codes.astype(np.int64), first
+    return codes.astype(np.int64, copy=False), first
 
 
 def batch_inputs(inputs: pd.DataFrame) -> pd.DataFrame:
@@ -207,15 +207,17 @@ def _unit_times(frames: Frames, start: Integers) -> dict[str, Any]:
     count = len(start)
     executions, compiles = frames.executions, frames.compiles
     known = executions["duration_ns"].notna().to_numpy(np.bool_)
-    begin = _integers(executions["time_ns"])[known]
-    end = begin + _integers(executions["duration_ns"][known])
-    cut = np.searchsorted(start, _integers(executions["cut_ns"]), "right") - 1
+    rows = executions if known.all() else executions[known]
+    begin = _integers(rows["time_ns"])
+    end = begin + _integers(rows["duration_ns"])
+    cut = np.searchsorted(start, _integers(rows["cut_ns"]), "right") - 1
     free_from = np.maximum.accumulate(np.concatenate(([0], end)))[:-1] if len(end) else end
     busy = np.maximum(0, end - np.maximum(begin, free_from))
-    timed = cut[known] >= 0
+    if len(cut) and cut.min() < 0:
+        cut, busy = cut[cut >= 0], busy[cut >= 0]
     # Of nothing, bincount makes integers.
-    busy_s = np.bincount(cut[known][timed], busy[timed] / 1e9, count).astype(np.float64)
-    busy_s[np.bincount(cut[known][timed], minlength=count) == 0] = np.nan
+    busy_s = np.bincount(cut, busy / 1e9, count).astype(np.float64)
+    busy_s[np.bincount(cut, minlength=count) == 0] = np.nan
     compiled = np.searchsorted(start, _integers(compiles["cut_ns"]), "right") - 1
     inside = compiled >= 0
     compile_s = np.nan_to_num(compiles["duration_ns"].to_numpy(np.float64, na_value=np.nan)) / 1e9

@@ -33,13 +33,19 @@ def frames_of_processes(tables: RunTables) -> Frames:
 def _frames(tables: RunTables, process: int) -> Frames:
     inputs, executions, compiles = (tables.of(name, process) for name in ("uploads", "executions", "compiles"))
     sized = ~inputs["dims"].isin(["[]", None]).to_numpy(dtype=np.bool_)
+    inputs = inputs if sized.all() else inputs[sized]
     return Frames(
-        inputs=inputs.loc[sized, ["time_ns", "name", "dims", "dtype", "site"]],
-        executions=executions[["time_ns", "duration_ns", "graph"]].assign(cut_ns=_cuts(executions)),
-        compiles=compiles[["duration_ns", "graph"]].assign(cut_ns=_cuts(compiles)),
+        inputs=_columns(inputs, "time_ns", "name", "dims", "dtype", "site"),
+        executions=_columns(executions, "time_ns", "duration_ns", "graph").assign(cut_ns=_cuts(executions)),
+        compiles=_columns(compiles, "duration_ns", "graph").assign(cut_ns=_cuts(compiles)),
         graphs=tables["graphs"],
         sites=tables.of("sites", process)[["site", "file", "line"]],
     )
+
+
+def _columns(rows: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """Some columns, in the memory of all of them: a long run has millions of rows."""
+    return pd.DataFrame({name: rows[name] for name in names}, copy=False)
 
 
 def _cuts(rows: pd.DataFrame) -> Nanoseconds:
@@ -52,9 +58,9 @@ def with_rank(frames: Frames, rank: int) -> Frames:
     """The tables of a process with the column that says whose they are."""
     return replace(
         frames,
-        inputs=frames.inputs.assign(rank=rank),
-        executions=frames.executions.assign(rank=rank),
-        compiles=frames.compiles.assign(rank=rank),
+        inputs=frames.inputs.assign(rank=np.int32(rank)),
+        executions=frames.executions.assign(rank=np.int32(rank)),
+        compiles=frames.compiles.assign(rank=np.int32(rank)),
     )
 
 

@@ -75,8 +75,10 @@ def find_compiles(frames: Frames, batches: Batches, unit_shape: Integers) -> Com
         codes, graphs = _named_graphs(executions)
         inside = named & (unit >= 0)
         inside[inside] = unit_shape[unit[inside]] >= 0
-        pairs = _dependent(_pairs(codes[inside], unit[inside], unit_shape))
-        variants = _variants(pairs, _places(pairs, codes[inside], unit[inside]), graphs, frames)
+        if not inside.all():
+            codes, unit = codes[inside], unit[inside]
+        pairs = _dependent(_pairs(codes, unit, unit_shape))
+        variants = _variants(pairs, _places(pairs, codes, unit), graphs, frames)
     seen = sum(int(np.isfinite(variant.compile_s).sum()) for variant in variants)
     seen_s = sum(float(np.nansum(variant.compile_s)) for variant in variants)
     return Compiles(tuple(variants), max(0, total - seen), max(0.0, total_s - seen_s), bool(named.any()))
@@ -85,9 +87,9 @@ def find_compiles(frames: Frames, batches: Batches, unit_shape: Integers) -> Com
 def _named_graphs(executions: pd.DataFrame) -> tuple[Integers, list[tuple[int, str]]]:
     """A number for each execution's graph on its rank, and what it means; without a graph, it means nothing."""
     codes, names = pd.factorize(executions["graph"])
-    rank = executions["rank"].to_numpy(np.int64)
+    rank = executions["rank"].to_numpy()
     if not rank.any():
-        return codes.astype(np.int64), [(0, str(name)) for name in names]
+        return codes.astype(np.int64, copy=False), [(0, str(name)) for name in names]
     number, first = distinct(codes.astype(np.int64) * (int(rank.max(initial=0)) + 1) + rank)
     return number, [(int(rank[row]), str(names[codes[row]]) if codes[row] >= 0 else "") for row in first]
 
