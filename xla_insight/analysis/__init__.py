@@ -6,8 +6,6 @@ reading to ``store`` and drawing to ``report`` and the dashboard.
 
 from __future__ import annotations
 
-import contextvars
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,12 +55,9 @@ def _report(opened: Run, tables: RunTables, names: dict[str, str]) -> Report:
     main = tables.main_process()
     graphs, steps, time = graph_facts(tables), step_facts(tables, main), time_facts(tables, main)
     library = GraphLibrary(tables.hlo)
-    # Beside the findings, and not beside the account of time: both take much memory.
-    with ThreadPoolExecutor(1) as beside:
-        planned = beside.submit(contextvars.copy_context().run, shape_facts, opened, tables)
-        history, explained = explained_compiles(tables, library)
-        findings = all_findings(Context(tables, graphs, steps, time, main, explained, library))
-        shapes = planned.result()
+    history, explained = explained_compiles(tables, library)
+    findings = all_findings(Context(tables, graphs, steps, time, main, explained, library))
+    shapes = shape_facts(opened, tables)
     facts = replace(_run_facts(opened, tables, main), paths=names)
     wall_s = time.wall_s * facts.processes
     totals = Totals(graphs.compiles, wall_s, shapes)
