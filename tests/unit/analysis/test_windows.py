@@ -9,17 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.unit.analysis.conftest import make_context
 from tests.unit.graph.modules import graph, read
 from tests.xspaces import Made, make_session
 from xla_insight.analysis.accounting import STATES
 from xla_insight.analysis.data_facts import data_facts
+from xla_insight.analysis.findings import all_findings
 from xla_insight.analysis.intervals import Spans, refined
 from xla_insight.analysis.step_table import build_step_table
 from xla_insight.analysis.tables import Process, RunTables
 from xla_insight.analysis.time_account import process_account
 from xla_insight.analysis.time_facts import time_facts
 from xla_insight.analysis.windows import device_sessions, operation_table
-from xla_insight.facts.report import HostState, TimeFacts
+from xla_insight.facts.report import HostState, Severity, TimeFacts
 
 MS = 1_000_000
 WALL_NS = 1_790_000_000_000_000_000
@@ -147,6 +149,31 @@ def test_what_a_window_shows_of_waits_holds_for_the_rest_of_the_run(tables: Make
     assert waits.tolist() == [3 * MS] * 5 + [6 * MS], "of a graph that no window shows it is not known"
     measured = times(run).measured
     assert measured is not None and measured.summary.endswith("points off, which is allowed for outside of windows.")
+
+
+def test_a_sync_that_waits_for_donated_buffers_is_told_as_information(tables: Make, stepped: Steps) -> None:
+    """Each sync lasts from 2 to 9 ms of its step of 10 ms; the session shows that it waits from 3 ms on."""
+    holds = [Made("Wait for donation holds", (10 * n + 3) * MS, (10 * n + 9) * MS) for n in range(3)]
+    work = [ran(10 * n + 3, 10 * n + 9, "dot.1") for n in range(2, 5)]
+    content = make_session(
+        {"python": [Made("StepMarker", 2 * MS, 9 * MS), *holds], "pool/1": work}, None, WALL_NS + 20 * MS, 0
+    )
+    rows = [{"step": n, "time_ns": (10 * n + 2) * MS, "duration_ns": 7 * MS, "thread": 0} for n in range(40)]
+    run = tables(
+        steps=stepped(40, 10 * MS),
+        spans=[{**row, "kind": "sync"} for row in rows],
+        executions=executed(*((10 * n + 3, 10 * n + 9, "a") for n in range(40))),
+        windows=[a_window(20, 50)],
+        window=lambda process, name: content,
+    )
+    (found,) = (finding for finding in all_findings(make_context(run)) if finding.id == "donation_wait")
+    assert (found.severity, found.count) == (Severity.INFO, 3)
+    assert found.details == {"waited_s": 0.018, "measured_s": 0.026}
+    assert (
+        "held the training thread for 69 % of the time (3 waits for buffers), until their own graph was done"
+        in found.summary
+    )
+    assert found.cost_s == pytest.approx(0.004 * 39, rel=0.05), "4 ms of each step"
 
 
 def test_without_a_thread_that_cuts_graphs_overlap_is_not_compared(run: RunTables) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from xla_insight.analysis.findings.checkpoint_stall import checkpoint_stall
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.findings.device_bound import device_bound
+from xla_insight.analysis.findings.donation_wait import donation_wait
 from xla_insight.analysis.findings.eager_mode import eager_mode
 from xla_insight.analysis.findings.fallback import fallback
 from xla_insight.analysis.findings.gc_pauses import gc_pauses
@@ -44,6 +45,7 @@ RULES: tuple[FindingRule, ...] = (
     trace_bound,
     transfer_bound,
     gc_pauses,
+    donation_wait,
     device_bound,
 )
 _SEVERITY_ORDER = (Severity.CRITICAL, Severity.WARNING, Severity.INFO)
