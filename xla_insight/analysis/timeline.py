@@ -7,7 +7,7 @@ Leaves the account to ``accounting`` and drawing to ``report``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -50,6 +50,19 @@ class TimelineView:
     steps: tuple[tuple[int, int], ...]
     """(number, begin in ns) of each step that begins in the stretch; empty when there are too many to tell apart."""
     exact: bool
+
+    def coarser(self) -> TimelineView:
+        """The same stretch in half as many columns."""
+        first = np.arange(0, len(self.edges) - 1, 2)
+        edges = np.append(self.edges[first], self.edges[-1])
+        lengths, ours = np.diff(self.edges), np.diff(edges)
+
+        def shares(parts: dict[_Key, Shares]) -> dict[_Key, Shares]:
+            return {name: np.add.reduceat(share * lengths, first) / ours for name, share in parts.items()}
+
+        counts = {kind: np.add.reduceat(number, first) for kind, number in self.counts.items()}
+        host, device, rows = shares(self.host), shares(self.device), shares(self.rows)
+        return replace(self, edges=edges, host=host, device=device, rows=rows, counts=counts)
 
     @property
     def begin_ns(self) -> int:

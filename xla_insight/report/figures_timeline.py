@@ -61,7 +61,8 @@ def timeline_figure(
     layout = _layout(view, origin_ns, canvas)
     layout.update(annotations=notes.texts, shapes=notes.lines, images=[_rows(view, names, canvas, origin_ns)])
     # What is written here needs no check, which takes longer than the rest.
-    traces = [_probe(view, origin_ns), *_handles(view, origin_ns)]
+    # A pointer does not tell one pixel from the next, and texts are most of what a browser has to read.
+    traces = [_probe(view if view.exact else view.coarser(), origin_ns), *_handles(view, origin_ns)]
     return go.Figure({"data": traces, "layout": layout}, _validate=False)
 
 
@@ -210,7 +211,7 @@ def _outline(notes: _Notes, gap: IdleGap, origin_ns: int, chosen: Colours) -> No
 
 
 def _probe(view: TimelineView, origin_ns: int) -> dict[str, Any]:
-    """What the pointer reads and a click hits: one invisible point a column."""
+    """What the pointer reads and a click hits: one invisible point a column of ``view``."""
     edges = view.edges - origin_ns
     return {
         "type": "scatter",

@@ -100,3 +100,17 @@ def test_unnamed_graphs_share_a_row(tables: RunTables) -> None:
     timeline = Timeline(RunTables({**tables.frames, "executions": executions}, tables.processes, tables.places), 0)
     assert list(timeline.view(timeline.begin_ns, timeline.end_ns, 10).device) == [OTHER_GRAPHS]
     assert HostState.TRACE in timeline.totals(timeline.begin_ns, timeline.end_ns).host
+
+
+@pytest.mark.parametrize("columns", [1, 7, 300])
+def test_a_coarser_view_says_the_same_of_the_whole(columns: int, tables: RunTables) -> None:
+    timeline = Timeline(tables, 0)
+    fine = timeline.view(timeline.begin_ns, timeline.end_ns, columns)
+    coarse = fine.coarser()
+    assert len(coarse.edges) - 1 == (len(fine.edges)) // 2
+    shares = [(view.host | view.device | view.rows).values() for view in (fine, coarse)]
+    for share, other in zip(*shares, strict=True):
+        whole = float((share * np.diff(fine.edges)).sum())
+        assert float((other * np.diff(coarse.edges)).sum()) == pytest.approx(whole)
+        assert other.max() <= 1 + 1e-9
+    assert all(coarse.counts[kind].sum() == counts.sum() for kind, counts in fine.counts.items())
