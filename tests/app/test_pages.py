@@ -63,7 +63,7 @@ def test_cheap_costs_are_folded(selected: Shown) -> None:
 
 
 def test_key_figures_have_units_and_marks(selected: Shown) -> None:
-    text = text_of(overview.key_figures(selected.view.report))
+    text = text_of(overview.key_figures(selected.view.report)).replace("\u00a0", " ")
     assert "wall time 5.18 s 40 steps" in text
     assert "compiles 4 2 s" in text
     assert "device busy ~" in text

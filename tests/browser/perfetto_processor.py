@@ -93,4 +93,5 @@ def trace_processor(driver: webdriver.Chrome, trace: Path) -> Iterator[TraceProc
         driver.get(f"http://127.0.0.1:{server.server_port}/manifest.json")
         yield TraceProcessor(driver, trace.read_bytes())
         driver.get("about:blank")
+        driver.get_log("browser")  # type: ignore[no-untyped-call] # what the engine says of itself is no news of ours
         server.shutdown()
