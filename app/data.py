@@ -231,15 +231,6 @@ class Library:
         """One run by its name. Raises RunNotFoundError."""
         return find_run(self.folder, run_id)
 
-    def prepare(self) -> None:
-        """Read the newest run, which most people want to see, while their browser is still on its way."""
-        with contextlib.suppress(Exception):  # whoever opens it is told what is wrong
-            for entry in self.entries()[:1]:
-                view = self.view(entry.id)
-                process = view.process(None)
-                if process is not None:
-                    view.timelines.of(process)
-
     def view(self, run_id: str) -> RunView:
         """What pages show of a run. Raises RunNotFoundError, or RunFormatError when it is too damaged to open."""
         entry = self.entry(run_id)

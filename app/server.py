@@ -84,13 +84,11 @@ def serve(
     listening = _listen(host, port)
     logging.getLogger("waitress").setLevel(logging.ERROR)  # a busy moment is no news to the person at the terminal
     try:
-        library = Library(runs, caches=caches)
-        app = create_app(runs, host=host, library=library)
+        app = create_app(runs, host=host, caches=caches)
         shown = f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{listening.getsockname()[1]}/"
         server = waitress.create_server(app.server, sockets=[listening], threads=_THREADS, ident=None)
         print(f"xla-insight shows {runs} at {url} (Ctrl-C stops it)", flush=True)
-        threading.Thread(target=library.prepare, daemon=True).start()
         if open_browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
         try:

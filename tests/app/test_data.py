@@ -12,7 +12,6 @@ from xla_insight_app.data import KEPT_RUNS, Library, RunView, read_run
 from xla_insight_app.runs import RunEntry, RunState
 
 from tests.app.recordings import USUAL, Recording, graph_hash, write_run
-from tests.synthetic import build_run
 from xla_insight.errors import RunFormatError, RunNotFoundError
 
 
@@ -152,19 +151,3 @@ def test_a_run_deleted_while_open_says_so(tmp_path: Path, remove: Callable[[Path
     remove(folder)
     with pytest.raises(RunNotFoundError, match=r"moved or deleted|gone"):
         library.view("run")
-
-
-def test_the_newest_run_is_read_before_anyone_asks(tmp_path: Path) -> None:
-    build_run(tmp_path / "runs" / "one", steps=4)
-    counting = CountingReads()
-    library = Library(tmp_path / "runs", counting)
-    library.prepare()
-    assert counting.reads == ["one"]
-    assert library.view("one").timelines.of(0) is not None and counting.reads == ["one"]
-
-
-def test_preparing_what_cannot_be_read_is_silent(tmp_path: Path) -> None:
-    Library(tmp_path / "gone").prepare()
-    (tmp_path / "empty" / "run").mkdir(parents=True)
-    (tmp_path / "empty" / "run" / "run.json").write_text("{")
-    Library(tmp_path / "empty").prepare()
