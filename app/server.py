@@ -6,19 +6,23 @@ below the folder it is given.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
+import os
 import socket
+import sys
 import threading
 import webbrowser
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import dash
 import waitress
 from flask import Flask
 
-from xla_insight.errors import UsageError
+from xla_insight.errors import InsightError, UsageError
 
 from . import guard, shell, strip
 from .data import Library
@@ -26,6 +30,8 @@ from .pages import PAGES
 
 DEFAULT_PORT = 8050
 _THREADS = 8
+_PATIENCE_S = 1.0
+"""How long the end waits for answers that are being worked out."""
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
     <head>
@@ -84,10 +90,15 @@ def serve(
     listening = _listen(host, port)
     logging.getLogger("waitress").setLevel(logging.ERROR)  # a busy moment is no news to the person at the terminal
     try:
-        app = create_app(runs, host=host, caches=caches)
+        library = Library(runs, caches=caches)
+        # Until a browser has started, what it will most likely ask for can be read.
+        threading.Thread(target=_read_newest, args=(library,), daemon=True).start()
+        app = create_app(runs, host=host, library=library)
         shown = f"[{host}]" if ":" in host else host
         url = f"http://{shown}:{listening.getsockname()[1]}/"
         server = waitress.create_server(app.server, sockets=[listening], threads=_THREADS, ident=None)
+        dispatcher = server.task_dispatcher
+        dispatcher.shutdown = partial(dispatcher.shutdown, timeout=_PATIENCE_S)
         print(f"xla-insight shows {runs} at {url} (Ctrl-C stops it)", flush=True)
         if open_browser:
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
@@ -100,6 +111,19 @@ def serve(
     finally:
         listening.close()
     print("stopped", flush=True)
+    if any(thread.daemon for thread in threading.enumerate()):
+        # Something is still being read. Python would take the database away under it, which aborts the process; there
+        # is nothing to be saved.
+        sys.stderr.flush()
+        os._exit(0)
+
+
+def _read_newest(library: Library) -> None:
+    """Read the run that is shown when none is asked for; what is wrong with it is told to whoever asks."""
+    with contextlib.suppress(InsightError):
+        entries = library.entries()
+        if entries:
+            library.view(entries[0].id)
 
 
 def _listen(host: str, port: int) -> socket.socket:

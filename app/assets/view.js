@@ -27,7 +27,10 @@ window.dash_clientside = window.dash_clientside || {};
       const seconds = Math.max(0, Math.round(Date.now() / 1000 - scope.modified_unix_s));
       return `updated ${ageText(seconds)} ago`;
     },
-    screen: () => screenNow(),
+    screen: () => {
+      setTimeout(early);
+      return screenNow();
+    },
     // A figure also tells when it fitted itself to the page. On a slow machine that comes after a first drag: it must not take its place.
     dragged: (relayout) =>
       relayout && ("xaxis.range[0]" in relayout || "xaxis.autorange" in relayout) ? relayout : window.dash_clientside.no_update,
@@ -44,6 +47,23 @@ window.dash_clientside = window.dash_clientside || {};
   const fit = (size) => document.querySelectorAll(".js-plotly-plot").forEach((plot) => window.Plotly.relayout(plot, size));
   window.addEventListener("beforeprint", () => fit({ width: 690 }));
   window.addEventListener("afterprint", () => fit({ width: null, autosize: true }));
+
+  // Most pages draw figures, and the library that does so takes a while to start: it starts while the server reads the run. What draws
+  // the figures waits for a promise of the library as it would for the library.
+  const early = () => {
+    if (window.Plotly || !window._dashPlotlyJSURL) return;
+    window.Plotly = new Promise((resolve, reject) => {
+      const script = document.createElement("script");
+      script.src = window._dashPlotlyJSURL;
+      script.onload = () => resolve(window.Plotly);
+      script.onerror = (error) => {
+        window.Plotly = undefined;
+        reject(error);
+      };
+      document.body.appendChild(script);
+    });
+    window.Plotly.catch(() => {});
+  };
 
   let waiting = null;
   const tell = () => window.dash_clientside.set_props("screen", { data: screenNow() });

@@ -15,6 +15,7 @@ from flask import Flask
 from flask.testing import FlaskClient
 from xla_insight_app import guard, server
 
+from tests.synthetic import build_run
 from xla_insight.errors import UsageError
 
 
@@ -105,3 +106,33 @@ def test_it_serves_until_interrupted(tmp_path: Path) -> None:
     assert run.returncode == 0
     assert "Traceback" not in errors
     assert out == "stopped\n"
+
+
+_ALWAYS_READING = """
+import duckdb
+from pathlib import Path
+from xla_insight_app import data
+from xla_insight_app.server import serve
+def read(entry):
+    print("reading", flush=True)
+    while True:
+        duckdb.connect().sql("select sum(i) from range(20_000_000) t(i)").fetchall()
+data.read_run = read
+serve(Path({folder!r}), port=0)
+"""
+
+
+def test_it_ends_cleanly_while_a_run_is_being_read(tmp_path: Path) -> None:
+    build_run(tmp_path / "run", steps=2)
+    with subprocess.Popen(
+        [sys.executable, "-c", _ALWAYS_READING.format(folder=str(tmp_path))],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        # The newest run is read before anyone asks for it.
+        assert {"reading", "xla-insight"} == {run.stdout.readline().split()[0] for _ in range(2)}
+        run.send_signal(signal.SIGINT)
+        out, errors = run.communicate(timeout=60)
+    assert (run.returncode, out, errors) == (0, "stopped\n", "")

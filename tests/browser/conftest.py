@@ -99,6 +99,16 @@ class Browser:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
+def chromium_options(binary: str, profile: Path | str) -> Options:
+    """A Chromium without a window that keeps what it remembers in a folder and its console for the driver."""
+    options = Options()
+    options.binary_location = binary
+    for argument in (*_ARGUMENTS, f"--user-data-dir={profile}"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return options
+
+
 @pytest.fixture(scope="session")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrome]:
     """Chromium without a window. Missing: the tests are skipped, except in CI, where they fail."""
@@ -110,11 +120,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[webdriver.Chrom
         if os.environ.get("CI") == "true":
             pytest.fail(reason)
         pytest.skip(reason)
-    options = Options()
-    options.binary_location = chromium
-    for argument in (*_ARGUMENTS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options = chromium_options(chromium, tmp_path_factory.mktemp("chromium"))
     started = webdriver.Chrome(options=options, service=Service(chromedriver))
     yield started
     started.quit()
