@@ -129,7 +129,7 @@ def distinct(values: npt.NDArray[Any]) -> tuple[Integers, Integers]:
 def batch_inputs(inputs: pd.DataFrame) -> pd.DataFrame:
     """Tensors with a key where there are any: what else goes to the device then is no part of a batch."""
     named = inputs["name"].notna()
-    return inputs[named] if named.any() else inputs
+    return inputs[named] if named.any() and not named.all() else inputs
 
 
 def _codes(inputs: pd.DataFrame) -> tuple[Integers, list[tuple[BatchInput, int]]]:
