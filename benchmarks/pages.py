@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -69,17 +70,19 @@ def opened(page: Browser, run: str) -> float:
 def zooms(page: Browser, number: int) -> list[float]:
     """Milliseconds of each drag, one inside the other."""
     page.settles()
-    took = []
+    took: list[float] = []
     for _ in range(number):
-        before = width_ns(page)
+        wanted = 0.5 * width_ns(page)
         page.script("window.letGo = window.redrawn = 0")
         drag(page, 0.1)
-        page.until(
-            lambda before=before: 0 < width_ns(page) < 0.5 * before and page.script("return window.redrawn"), "a zoom"
-        )
+        page.until(partial(_narrower, page, wanted), "a zoom")
         took.append(float(page.script("return window.redrawn - window.letGo")))
         page.settles()
     return took
+
+
+def _narrower(page: Browser, wanted: float) -> bool:
+    return 0 < width_ns(page) < wanted and bool(page.script("return window.redrawn"))
 
 
 def measure(folder: Path, run: str, rounds: int) -> None:

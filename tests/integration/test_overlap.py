@@ -64,7 +64,6 @@ def test_without_it_overlap_returns(reports: dict[str, Report]) -> None:
 
 def overlap(report: Report, of_windows: bool) -> float:
     """Share of the host's own work that was hidden: as device windows measured it, or as inferred after warm-up."""
-    time = report.time
-    found = (time.measured and time.measured.overlap_pct) if of_windows else (time.steady and time.steady.overlap_pct)
-    assert found is not None
-    return found / 100
+    part = report.time.measured if of_windows else report.time.steady
+    assert part is not None and part.overlap_pct is not None
+    return part.overlap_pct / 100
