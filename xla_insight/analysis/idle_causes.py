@@ -28,7 +28,7 @@ WORDS = {
     HostState.CHECKPOINT: "the host saved a checkpoint",
     HostState.GC: "Python collected garbage",
     HostState.TRACE: "the host ran Python and traced",
-    HostState.OUTSIDE: "the host worked outside the framework",
+    HostState.OUTSIDE: "xla-insight itself closed a device window",
 }
 _NOT_HIDEABLE = (HostState.COMPILE, HostState.DEVICE_WAIT, HostState.OUTSIDE)
 _HIDEABLE_COLUMNS = [number for number, state in enumerate(STATES) if state not in _NOT_HIDEABLE]
@@ -181,9 +181,9 @@ def _sentence(
 
 
 def _at(cause: HostState, place: Place) -> str:
-    if place.site is None:
+    if place.site is None or cause is HostState.OUTSIDE:
         return ""
-    word = "until the cut at" if cause in (HostState.TRACE, HostState.OUTSIDE) else "at"
+    word = "until the cut at" if cause is HostState.TRACE else "at"
     return f" {word} {numbers.where(place.site, place.user_site)}"
 
 

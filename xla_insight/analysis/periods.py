@@ -142,7 +142,6 @@ def path_seconds(path: Account, row: int) -> dict[str, float]:
 
 
 def seconds(row: object) -> dict[str, float]:
-    """State -> seconds of a row of an account. Time outside the framework is listed only where it could be told from
-    tracing."""
+    """State -> seconds of a row of an account. What device windows took is listed only where there was one."""
     named = zip(STATES, row, strict=True)  # type: ignore[call-overload]
     return {str(state): int(ns) / 1e9 for state, ns in named if ns or state is not HostState.OUTSIDE}

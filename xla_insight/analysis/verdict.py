@@ -37,7 +37,7 @@ _BOUNDS = {
     HostState.TRANSFER: ("transfer", "Moving tensors"),
     HostState.CHECKPOINT: ("checkpoint", "Saving"),
     HostState.GC: ("gc", "Python's garbage collection"),
-    HostState.OUTSIDE: ("nothing", "Work outside the framework"),
+    HostState.OUTSIDE: ("nothing", "Closing device windows"),
 }
 """Bound and words of each state but tracing."""
 

@@ -34,6 +34,7 @@ class HostState(StrEnum):
     GC = "gc"
     TRACE = "trace"
     OUTSIDE = "outside"
+    """No part of the training: the recorder held the thread up while it closed a device window."""
 
 
 class Quality(StrEnum):

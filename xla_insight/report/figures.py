@@ -37,7 +37,7 @@ HOST_WORDS = {
     HostState.CHECKPOINT: "checkpoint",
     HostState.GC: "GC",
     HostState.DEVICE_WAIT: "device wait",
-    HostState.OUTSIDE: "outside",
+    HostState.OUTSIDE: "outside (device windows)",
 }
 _STRIP_PX, _GAP_PX, _COMPILE_PX, _BOTTOM_PX, _TOP_PX = 28, 16, 60, 44, 4
 _DIM = 0.22

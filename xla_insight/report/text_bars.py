@@ -97,7 +97,7 @@ def line_list(time: TimeFacts) -> Text:
 
 
 def _word(state: str) -> str:
-    return state.replace("_", " ")
+    return "outside (device windows)" if state == HostState.OUTSIDE else state.replace("_", " ")
 
 
 def _listed(parts: Mapping[str, float], wall_s: float) -> Iterator[tuple[str, float]]:

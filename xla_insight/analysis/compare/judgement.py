@@ -24,7 +24,7 @@ _WORDS = {
     HostState.CHECKPOINT: "saving",
     HostState.GC: "garbage collection",
     HostState.TRACE: "Python and tracing",
-    HostState.OUTSIDE: "work outside the framework",
+    HostState.OUTSIDE: "closing device windows",
 }
 
 
