@@ -6,6 +6,7 @@ compiles that every run needs are no limit. Leaves findings and causes to their 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -272,7 +273,12 @@ def _start_up(evidence: Evidence) -> Verdict | None:
         return Verdict("nothing", f"The program ended with an exception after {after}: too early to judge it.", None)
     if beside is None:
         return Verdict("nothing", f"Nothing to fix so far: {took}.", 0.0)
-    return Verdict("nothing", f"Too short to judge its speed: {took}. {beside.summary}", None)
+    return Verdict("nothing", f"Too short to judge its speed: {took}. {_first_clause(beside.summary)}", None)
+
+
+def _first_clause(summary: str) -> str:
+    """What was found and how often; the rest stands at the finding."""
+    return f"{re.split('[;.] ', summary, maxsplit=1)[0].rstrip('.')}."
 
 
 def _padding(evidence: Evidence) -> str:
