@@ -47,7 +47,7 @@ class ThreadSpans:
     executions: Spans = NO_SPANS
     """From dispatch to ready; empty when the device was not observed."""
     measured: Spans = NO_SPANS
-    """Stretches (a `union`) in which the device was measured: there ``busy`` counts, and not the executions."""
+    """Stretches (a `union`) in which what the device did is known: there ``busy`` counts, and not the executions."""
     busy: Spans = NO_SPANS
     """When it was busy in them."""
 

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from xla_insight.analysis.accounting import ThreadSpans
-from xla_insight.analysis.intervals import Mask, Spans, index_inside, union
+from xla_insight.analysis.intervals import Mask, Spans, index_inside, joined, union
 from xla_insight.analysis.tables import RunTables, integers, spans_of
-from xla_insight.analysis.windows import measured_busy, not_yet_blocked, stops
+from xla_insight.analysis.windows import measured_busy, not_yet_at_work, not_yet_blocked, stops
 
 _HOLDERS = ("sync", "read", "backward")
 """Spans of the training thread inside which transfers and waits without a thread are its own."""
@@ -40,6 +40,8 @@ def thread_spans(tables: RunTables, process: int) -> ThreadSpans:
 
     cuts = of("sync", "read")
     measured, busy = measured_busy(tables, process)
+    late = not_yet_at_work(tables, process)
+    known = union(joined((measured, late))) if len(late.starts) else measured
     return ThreadSpans(
         compile=of("compile"),
         device_wait=of("device_wait"),
@@ -53,7 +55,7 @@ def thread_spans(tables: RunTables, process: int) -> ThreadSpans:
         not_yet_blocked=not_yet_blocked(tables, process, cuts),
         outside=stops(tables, process),
         executions=spans_of(tables.of("executions", process)),
-        measured=measured,
+        measured=known,
         busy=busy,
     )
 

@@ -20,7 +20,7 @@ from xla_insight.analysis.idle_causes import WORDS, GapPlaces, describe_gap, gap
 from xla_insight.analysis.intervals import Cover, Mask, Nanoseconds, Spans, refined, union
 from xla_insight.analysis.tables import RunTables, spans_of
 from xla_insight.analysis.time_account import process_segments
-from xla_insight.analysis.windows import measured_busy
+from xla_insight.analysis.windows import measured_busy, not_yet_at_work, queued
 from xla_insight.facts import numbers
 from xla_insight.facts.report import HostState, IdleGap
 
@@ -115,7 +115,8 @@ class Timeline:
         self._idle = {} if parts is None or parts.busy is None else _state_covers(parts, ~parts.busy)
         self.observed = parts is not None and parts.busy is not None
         """Whether it is known when the device was busy."""
-        self._device = _device_covers(tables.of("executions", process), *measured_busy(tables, process))
+        late = not_yet_at_work(tables, process)
+        self._device = _device_covers(tables.of("executions", process), late, *measured_busy(tables, process))
         frame = tables.of("spans", process)
         own = (frame["thread"] == 0) | (frame["kind"] != "read")
         self._rows = {kind: _events(frame[own & (frame["kind"] == kind)]) for kind in ROWS}
@@ -205,9 +206,9 @@ def _state_covers(parts: Segments, kept: Mask) -> dict[HostState, Cover]:
     return covers
 
 
-def _device_covers(executions: pd.DataFrame, measured: Spans, busy: Spans) -> dict[str, Cover]:
-    """When each graph held the device: from its dispatch, or from when the one before it was ready; where the device
-    was ``measured`` only while it was ``busy``."""
+def _device_covers(executions: pd.DataFrame, late: Spans, measured: Spans, busy: Spans) -> dict[str, Cover]:
+    """When each graph held the device: from its dispatch, or from when the one before it was ready, or from the end of
+    the span of ``late`` that begins there; where the device was ``measured`` only while it was ``busy``."""
     known = executions[executions["duration_ns"].notna()]
     if known.empty:
         return {}
@@ -215,9 +216,10 @@ def _device_covers(executions: pd.DataFrame, measured: Spans, busy: Spans) -> di
     in_order = bool((raw.starts[1:] > raw.starts[:-1]).all())
     order = np.arange(len(raw.starts)) if in_order else np.lexsort((raw.ends, raw.starts))
     raw = Spans(raw.starts[order], raw.ends[order])
-    ready = np.maximum.accumulate(raw.ends)
-    begins = np.maximum(raw.starts, np.append(raw.starts[:1], ready[:-1]))
-    ends = np.maximum(begins, raw.ends)
+    begins, ends = queued(raw)
+    if len(late.starts):
+        place = np.minimum(np.searchsorted(late.starts, begins), len(late.starts) - 1)
+        begins = np.where(late.starts[place] == begins, late.ends[place], begins)
     begins, ends, origin = refined(Spans(begins, ends), measured, busy)
     graph = known["graph"].astype("category").cat
     words, codes = [str(word) for word in graph.categories], graph.codes.to_numpy()[order][origin].astype(np.int64)

@@ -71,6 +71,10 @@ class Evidence:
         """Findings of one id above severity info."""
         return tuple(f for f in self.findings if f.id == finding_id and f.severity is not Severity.INFO)
 
+    def told(self, finding_id: str) -> tuple[Finding, ...]:
+        """Findings of one id, whatever their severity."""
+        return tuple(f for f in self.findings if f.id == finding_id)
+
     def host_s(self, state: HostState) -> float:
         """Seconds of the training thread in one state."""
         return self.time.host.get(state, 0.0)
@@ -233,6 +237,8 @@ def _device(evidence: Evidence) -> Verdict | None:
     waited_s = evidence.host_s(HostState.DEVICE_WAIT)
     if busy < DEVICE_SHARE and evidence.share(waited_s) < WAITING_SHARE:
         return None
+    if evidence.told("transfer_bound"):  # a device that waits for its inputs looks busy
+        return None
     busy_text = numbers.share(time.device_busy_s, time.wall_s, inferred=True)
     if busy >= DEVICE_SHARE:
         return Verdict("device", f"The device limits this run, as it should: it is busy {busy_text} of the time.", 0.0)
@@ -299,6 +305,9 @@ def _largest(evidence: Evidence) -> Verdict:
         f"{numbers.share(seconds, time.wall_s)} of this run"
         f" ({numbers.duration(seconds)} of {numbers.duration(time.wall_s)}){device}."
     )
+    moving = evidence.told("transfer_bound")
+    if state == HostState.TRANSFER and moving:
+        return Verdict("transfer", moving[0].summary, moving[0].cost_s)
     if state != HostState.TRACE:
         bound, words = _BOUNDS[HostState(state)]
         return Verdict(bound, f"{words} takes most of the training thread's time: {took}", None)

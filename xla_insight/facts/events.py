@@ -29,7 +29,8 @@ class Kind(StrEnum):
     """One execution of a graph: from dispatch to ready. graph; name: `Trigger`; detail: `CacheOutcome`;
     dims: [time_ns of the SYNC or READ that ran it]. duration null: not ready when recording ended."""
     TRANSFER = "transfer"
-    """name: `to_device` or `from_device`; value: bytes when known."""
+    """name: `to_device` or `from_device`, as the framework measures them; `upload`: a call that moves a tensor to the
+    device, with its site. value: bytes when known."""
     DEVICE_WAIT = "device_wait"
     """The host waited for the device. name: `lock` (waiting for the previous dispatch) or `wait_device_ops`."""
     INPUT_WAIT = "input_wait"

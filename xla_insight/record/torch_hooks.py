@@ -38,6 +38,8 @@ READ_METHODS = {
     "__array__": "numpy",
 }
 
+UPLOAD_MIN_NS = 20_000
+"""A call that is over sooner only handed the tensor on; where there are many of them, samples show their line."""
 GC_MIN_NS = 100_000
 """Shorter collections are not recorded: there are thousands, and together they are no pause."""
 
@@ -142,23 +144,30 @@ class TorchHooks:
                 if _targets_host(args, kwargs) and self._enter(tensor):
                     return self.recorded_read("to", sys._getframe(1), original, (tensor, *args), kwargs)
                 return original(tensor, *args, **kwargs)
+            begin_ns = time.perf_counter_ns()
             result = original(tensor, *args, **kwargs)
             if result.is_xla and not isinstance(tensor, self._parameter):
                 origin = self.batches.origin(tensor)
                 name, maker = origin if origin is not None else (None, None)
-                self.uploaded(name, tensor, sys._getframe(1), maker)
+                self.uploaded(name, tensor, sys._getframe(1), maker, begin_ns)
             return result
 
         return to
 
-    def uploaded(self, name: str | None, tensor: Any, frame: Any, maker: int | None) -> None:
-        """A tensor goes to the device; ``name`` and ``maker`` as in ``batches.Origin``, None when it is of no batch."""
+    def uploaded(
+        self, name: str | None, tensor: Any, frame: Any, maker: int | None, begin_ns: int | None = None
+    ) -> None:
+        """A tensor goes to the device; ``name`` and ``maker`` as in ``batches.Origin``, None when it is of no batch;
+        ``begin_ns``: of the call that moved it, when the training thread did."""
         recorder = self.recorder
         try:
             site = recorder.stacks.capture(frame)
             dtype = str(tensor.dtype).removeprefix("torch.")
             now, dims = time.perf_counter_ns(), tuple(tensor.shape)
             value = None if maker is None else float(maker)
+            if begin_ns is not None and now - begin_ns >= UPLOAD_MIN_NS:
+                moved, size = now - begin_ns, float(tensor.nbytes)
+                recorder.span(Event(begin_ns, moved, Kind.TRANSFER, site=site, name="upload", value=size))
             recorder.span(Event(now, None, Kind.INPUT, site=site, name=name, value=value, dims=dims, detail=dtype))
         except Exception as error:
             recorder.faults.add(Kind.INPUT, error)

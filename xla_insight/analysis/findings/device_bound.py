@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.findings.steady import steady_state
+from xla_insight.analysis.findings.transfer_bound import UNSEEN_SHARE, transfers_s
 from xla_insight.facts import numbers
 from xla_insight.facts.report import Finding, Severity
 
@@ -14,6 +15,9 @@ def device_bound(context: Context) -> tuple[Finding, ...]:
     """At most one finding: in the steady state the device is busy 90 % of the time or more."""
     period = steady_state(context)
     if period is None or period.device_busy_s is None or period.device_busy_s < BUSY_SHARE * period.wall_s:
+        return ()
+    moved_s, seen = transfers_s(context, period)
+    if not seen and moved_s >= UNSEEN_SHARE * period.wall_s:  # it may be waiting for its inputs
         return ()
     return (
         Finding(

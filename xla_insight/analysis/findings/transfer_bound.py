@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import pandas as pd
+
 from xla_insight.analysis.findings.context import Context
-from xla_insight.analysis.findings.steady import idle_or_all_s, settled, steady_state
+from xla_insight.analysis.findings.steady import settled, steady_state
+from xla_insight.analysis.windows import device_sessions
 from xla_insight.facts import numbers
-from xla_insight.facts.report import Finding, HostState, Severity
+from xla_insight.facts.report import Finding, HostState, Period, Severity
 
 NOTABLE_SHARE = 0.1
 WARNING_SHARE = 0.2
+UNSEEN_SHARE = 0.4
+"""The least share of the thread's time where nothing tells whether the device computed meanwhile."""
+WAITING_SHARE = 0.2
+"""A thread that waits for the device longer than this is not what the device waits for."""
+LEAST_A_STEP_S = 0.001
+_UPLOAD = "upload"
+_UPLOADS = (
+    "Move what does not change from step to step once, before the loop; make on the device what can be computed there"
+    " (masks, positions, constants). The rest: fewer and larger tensors, a smaller dtype, and the next batch in the"
+    " background (MpDeviceLoader)."
+)
+_BOTH = "Upload the next batch in the background, move fewer, larger tensors, keep results on the device."
 
 
 def transfer_bound(context: Context) -> tuple[Finding, ...]:
@@ -16,25 +31,59 @@ def transfer_bound(context: Context) -> tuple[Finding, ...]:
     period = steady_state(context)
     if period is None or context.main is None:
         return ()
-    cost_s = idle_or_all_s(period, HostState.TRANSFER)
+    cost_s, seen = transfers_s(context, period)
     share = cost_s / period.wall_s
-    if share < NOTABLE_SHARE:
+    if share < (NOTABLE_SHARE if seen else UNSEEN_SHARE) or cost_s < LEAST_A_STEP_S * period.steps:
         return ()
     spans = context.tables.of("spans", context.main.index)
     moves = spans[(spans["kind"] == "transfer").to_numpy(dtype=bool) & spans["step"].ge(period.first_step)]
+    calls = moves[(moves["name"] == _UPLOAD).to_numpy(dtype=bool) & (moves["thread"] == 0).to_numpy(dtype=bool)]
+    of_uploads = bool(calls["duration_ns"].sum() / 1e9 > cost_s / 2)
+    site = _largest(calls) if of_uploads else None
+    place = context.tables.place(context.main.index, site)
+    most = f", most of it in uploads at {numbers.where(place.site, place.user_site)}" if place.site is not None else ""
+    takes = f"Moving tensors between host and device takes {numbers.duration(cost_s)} of the training thread"
+    of_steady = f"{numbers.share(cost_s, period.wall_s)} of the steady state{most}"
+    summary = (
+        f"{takes} while the device has nothing to run, {of_steady}."
+        if seen
+        else f"{takes}, {of_steady}. Whether the device computes meanwhile or waits for these tensors, dispatch and"
+        " ready times do not tell (a device window does: --window)."
+    )
     return (
         Finding(
             id="transfer_bound",
             severity=Severity.WARNING if share >= WARNING_SHARE and settled(period) else Severity.INFO,
-            site=None,
-            user_site=None,
-            count=len(moves),
+            site=place.site,
+            user_site=place.user_site,
+            count=len(calls) if of_uploads else len(moves),
             cost_s=cost_s,
-            summary=(
-                f"Moving tensors between host and device takes {numbers.duration(cost_s)} of the training thread while"
-                f" the device has nothing to run, {numbers.share(cost_s, period.wall_s)} of the steady state."
-            ),
-            advice="Upload the next batch in the background, move fewer, larger tensors, keep results on the device.",
-            details={"directions": {str(name): int(n) for name, n in moves["name"].value_counts().items()}},
+            summary=summary,
+            advice=_UPLOADS if of_uploads else _BOTH,
+            details={"directions": {str(name): int(n) for name, n in moves["name"].value_counts().items() if n}},
         ),
     )
+
+
+def transfers_s(context: Context, period: Period) -> tuple[float, bool]:
+    """Seconds of transfers that the device waits for, and whether that was seen.
+
+    A graph whose inputs are on their way looks like one that runs. Without a device window, a thread that mostly moves
+    tensors and hardly waits for the device is taken to hold it up.
+    """
+    all_s = period.host.get(HostState.TRANSFER, 0.0)
+    if period.device_busy_s is None:
+        return all_s, True
+    idle_s = period.device_idle_by_host_state.get(HostState.TRANSFER, 0.0)
+    main = context.main
+    shown = main is not None and any(one.measured is not None for one in device_sessions(context.tables, main.index))
+    waiting = period.host.get(HostState.DEVICE_WAIT, 0.0) > WAITING_SHARE * period.wall_s
+    if shown or waiting or idle_s > all_s / 2:
+        return idle_s, True
+    return all_s, False
+
+
+def _largest(calls: pd.DataFrame) -> float | None:
+    """The site with most time."""
+    by_site = calls.dropna(subset=["site"]).groupby("site")["duration_ns"].sum()
+    return None if by_site.empty else float(by_site.idxmax())

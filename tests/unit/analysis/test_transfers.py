@@ -1,0 +1,122 @@
+"""Tensors on their way: whose line moves them, and a device that waits for them although it looks busy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.analysis.conftest import make_context, make_tables, user_place
+from tests.xspaces import Made, make_session
+from xla_insight.analysis.accounting import STATES, clipped_executions
+from xla_insight.analysis.findings import all_findings
+from xla_insight.analysis.intervals import Spans
+from xla_insight.analysis.tables import RunTables
+from xla_insight.analysis.time_account import process_account
+from xla_insight.analysis.timeline import Timeline
+from xla_insight.analysis.windows import not_yet_at_work, queued
+from xla_insight.facts.report import Finding, HostState, Severity
+
+MS = 1_000_000
+WALL_NS = 1_790_000_000_000_000_000
+STEPS = 40
+STEP = 100 * MS
+Rows = list[dict[str, Any]]
+
+
+def in_steps(kind: str, begin_ms: int, length_ms: int, **more: Any) -> Rows:
+    row = {"duration_ns": length_ms * MS, "thread": 0, "kind": kind, "name": "x", "site": None, **more}
+    return [{**row, "step": n, "time_ns": n * STEP + begin_ms * MS} for n in range(STEPS)]
+
+
+def runs(begin_ms: int, length_ms: int, graph: str = "a") -> Rows:
+    return [
+        {"step": n, "time_ns": n * STEP + begin_ms * MS, "duration_ns": length_ms * MS, "graph": graph}
+        for n in range(STEPS)
+    ]
+
+
+def uploads(begin_ms: int, length_ms: int, site: int = 1) -> Rows:
+    return in_steps("transfer", begin_ms, length_ms, name="upload", site=site)
+
+
+@pytest.fixture
+def made(stepped: Callable[[int, int], Rows]) -> Callable[..., RunTables]:
+    """40 steps of 100 ms with what a test gives; lines 1 to 9 have the sites 1 to 9."""
+    places = {line: user_place(line) for line in range(1, 10)}
+    return lambda **rows: make_tables(steps=stepped(STEPS, STEP), places=places, **rows)
+
+
+def found(tables: RunTables) -> dict[str, Finding]:
+    return {finding.id: finding for finding in all_findings(make_context(tables))}
+
+
+def test_the_line_that_uploads_most_is_named(made: Callable[..., RunTables]) -> None:
+    spans = [*uploads(1, 5, site=3), *uploads(10, 30, site=7)]
+    finding = found(made(spans=spans, executions=runs(60, 30)))["transfer_bound"]
+    assert finding.severity is Severity.WARNING and finding.site is not None and finding.site.line == 7
+    assert "35 % of the steady state, most of it in uploads at train.py:7." in finding.summary
+    assert "once, before the loop" in finding.advice and finding.cost_s == pytest.approx(0.035 * (STEPS - 1), rel=0.05)
+
+
+def test_a_device_that_may_wait_for_its_inputs_is_not_called_healthy(made: Callable[..., RunTables]) -> None:
+    found_ones = found(made(spans=uploads(1, 60), executions=runs(2, 99)))
+    assert "device_bound" not in found_ones
+    finding = found_ones["transfer_bound"]
+    assert "do not tell (a device window does: --window)" in finding.summary
+    assert finding.cost_s == pytest.approx(0.06 * (STEPS - 1), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        uploads(1, 20),  # hidden behind the device, as far as can be seen
+        [*uploads(1, 45), *in_steps("device_wait", 50, 45)],  # the thread has time: nothing waits for its uploads
+    ],
+)
+def test_uploads_beside_a_busy_device_cost_nothing(made: Callable[..., RunTables], spans: Rows) -> None:
+    found_ones = found(made(spans=spans, executions=runs(1, 99)))
+    assert "transfer_bound" not in found_ones and "device_bound" in found_ones
+
+
+def windowed(made: Callable[..., RunTables], executions: Rows, work: list[tuple[int, int]], **rows: Any) -> RunTables:
+    """A device window from 200 to 500 ms, in which the device worked from and to these ms of the run."""
+    own = [Made("dot.1", (begin - 200) * MS, (end - 200) * MS, "dot.1", 4) for begin, end in work]
+    content = make_session({"python": [Made("StepMarker", MS, 2 * MS)], "pool/1": own}, None, WALL_NS + 200 * MS, 0)
+    row = {"time_ns": 200 * MS, "duration_ns": 300 * MS, "name": "000001", "stop_ns": 0, "first_step": 2}
+    window = {**row, "last_step": 4, "wall_ns": WALL_NS + 200 * MS, "note": None}
+    return made(executions=executions, windows=[window], window=lambda process, name: content, **rows)
+
+
+def test_what_a_window_shows_of_a_graph_that_waits_for_its_inputs_holds_elsewhere(
+    made: Callable[..., RunTables],
+) -> None:
+    """Each execution seems to run from 10 to 90 ms of its step; the window shows the device at work from 70 ms on."""
+    shown = [(begin + 70, begin + 90) for begin in (200, 300, 400)]
+    tables = windowed(made, runs(10, 80), shown, spans=uploads(5, 60))
+    steps = process_account(tables, 0).steps
+    assert steps.busy is not None and steps.idle is not None
+    assert steps.busy[5:].tolist() == [20 * MS] * (STEPS - 5)
+    assert steps.idle[5:, STATES.index(HostState.TRANSFER)].tolist() == [60 * MS] * (STEPS - 5)
+    assert Timeline(tables, 0).totals(10 * STEP, 20 * STEP).busy == 10 * 20 * MS, "the Timeline draws the same"
+    finding = found(tables)["transfer_bound"]
+    assert "while the device has nothing to run" in finding.summary
+
+
+def test_a_graph_that_runs_as_long_as_it_seems_is_left_alone(made: Callable[..., RunTables]) -> None:
+    shown = [(begin + 11, begin + 90) for begin in (200, 300, 400)]
+    other = [{**row, "graph": "b"} for row in runs(92, 6)]
+    tables = windowed(made, [*runs(10, 80), *other], shown)
+    assert not len(not_yet_at_work(tables, 0).starts), "neither it, nor one of which the window shows nothing"
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 300)), min_size=1, max_size=30))
+def test_what_is_queued_is_what_is_clipped(pairs: list[tuple[int, int]]) -> None:
+    spans = Spans.of(sorted((begin, begin + length) for begin, length in pairs))
+    begins, ends = queued(spans)
+    assert np.array_equal(ends - begins, clipped_executions(spans))
+    assert (begins[1:] >= ends[:-1]).all()

@@ -1,0 +1,69 @@
+"""How long the device goes on idling after a graph was dispatched to it and those before it are done.
+
+Dispatch and ready times do not show it: a graph whose inputs are still being copied to the device counts as running.
+Device windows show for each graph how long it really runs; where that is much less than it seems to, its executions
+elsewhere are taken to run that long, up to their ready time. Owns that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from xla_insight.analysis.intervals import NO_SPANS, Cover, Nanoseconds, Spans
+from xla_insight.analysis.tables import RunTables, spans_of
+from xla_insight.analysis.windows.sessions import device_sessions
+
+_LEAST_NS = 1_000_000
+_LEAST_SHARE = 0.25
+"""What is usual between dispatch and the first operation is below both; more is no accident."""
+
+
+def not_yet_at_work(tables: RunTables, process: int) -> Spans:
+    """From when the device was free for each graph until it began; disjoint, in order of time; empty without windows
+    that show it. Remembered with the tables."""
+    key = ("not yet at work", process)
+    if key not in tables.accounts:
+        tables.accounts[key] = _late(tables, process)
+    found: Spans = tables.accounts[key]
+    return found
+
+
+def _late(tables: RunTables, process: int) -> Spans:
+    sessions = [session for session in device_sessions(tables, process) if session.measured is not None]
+    if not sessions:
+        return NO_SPANS
+    frame = tables.of("executions", process)
+    frame = frame[frame["duration_ns"].notna()]
+    raw = spans_of(frame)
+    order = np.lexsort((raw.ends, raw.starts))
+    graph = pd.Categorical(frame["graph"]).codes[order]
+    begins, ends = queued(Spans(raw.starts[order], raw.ends[order]))
+    ran = np.full(len(begins), -1, np.int64)
+    for session in sessions:
+        assert session.measured is not None
+        begin, end = session.measured
+        busy = Cover(session.busy)
+        mine = np.flatnonzero((begins >= begin) & (ends <= end) & (graph >= 0))
+        ran[mine] = busy.until(ends[mine]) - busy.until(begins[mine])
+    known = ran >= 0
+    if not known.any():
+        return NO_SPANS
+    seen = pd.DataFrame({"graph": graph[known], "ran": ran[known], "seemed": (ends - begins)[known]})
+    usual = seen.groupby("graph").median()
+    late = usual["seemed"] - usual["ran"]
+    # A graph of which a window shows nothing at all ran where it does not look.
+    usual = usual[(usual["ran"] > 0) & (late > _LEAST_NS) & (late > _LEAST_SHARE * usual["seemed"])]
+    runs = pd.Series(graph).map(usual["ran"]).to_numpy()
+    rows = ~np.isnan(runs)
+    starts = begins[rows]
+    until = np.maximum(starts, ends[rows] - runs[rows].astype(np.int64))
+    some = until > starts
+    return Spans(starts[some], until[some])
+
+
+def queued(executions: Spans) -> tuple[Nanoseconds, Nanoseconds]:
+    """From when the device could begin each execution until it was ready; they are given in order of dispatch."""
+    ready = np.maximum.accumulate(executions.ends)
+    begins = np.maximum(executions.starts, np.append(executions.starts[:1], ready[:-1]))
+    return begins, np.maximum(begins, executions.ends)
