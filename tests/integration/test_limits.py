@@ -19,12 +19,14 @@ LOOP = Path(__file__).parent / "scripts" / "limits.py"
 LIMITS = {
     "input": ("input", (HostState.INPUT_WAIT,)),
     "host_sync": ("host_sync", (HostState.DEVICE_WAIT, HostState.TRANSFER)),
+    "transfer": ("transfer", (HostState.TRANSFER,)),
     "checkpoint": ("checkpoint", (HostState.CHECKPOINT,)),
     "device": ("device", (HostState.DEVICE_WAIT,)),
 }
 EXPECTED = {
     "input": "input_bound",
     "host_sync": "host_sync",
+    "transfer": "transfer_bound",
     "checkpoint": "checkpoint_stall",
     "device": "device_bound",
 }
@@ -44,6 +46,11 @@ def test_the_share_and_the_verdict_are_right(limit: str, tmp_path: Path) -> None
     assert found == pytest.approx(truth, abs=TOLERANCE)
     assert report.verdict.bound == bound
     assert EXPECTED[limit] in {finding.id for finding in report.findings}
+    if limit == "transfer":
+        (finding,) = (finding for finding in report.findings if finding.id == "transfer_bound")
+        line = next(n for n, text in enumerate(LOOP.read_text().splitlines(), 1) if "table.to(DEVICE)" in text)
+        assert finding.site is not None and finding.site.line == line
+        assert "device_bound" not in {finding.id for finding in report.findings}
     if limit == "device":
         assert steady.device_busy_s is not None
         assert steady.device_busy_s / steady.wall_s == pytest.approx(truth, abs=TOLERANCE)

@@ -1,4 +1,4 @@
-"""A loop with one limit, chosen by LIMIT: input, host_sync, trace, checkpoint or device. Prints what its clock says.
+"""A loop with one limit, chosen by LIMIT: input, host_sync, trace, transfer, checkpoint or device. Prints what its clock says.
 
 The last line is JSON: for each step its length and the time spent in what limits it, both in ns.
 """
@@ -55,10 +55,11 @@ def many_operations(value: torch.Tensor, count: int) -> torch.Tensor:
 
 
 watch = Stopwatch()
-size = 600 if LIMIT in ("device", "host_sync") else 8
+size = {"device": 1000, "host_sync": 600}.get(LIMIT, 8)
 weights = torch.randn(size, size)
 weights = (weights / weights.norm()).to(DEVICE)
 traced = torch.ones(8, device=DEVICE)
+table = torch.randn(4000, 4000) if LIMIT == "transfer" else traced  # 64 MB, the same in each step
 saved = {f"layer{number}": torch.randn(64, 64) for number in range(4)}
 steps = []
 batches = iter(DataLoader(Batches(), batch_size=1))
@@ -71,6 +72,10 @@ for number in range(STEPS):
     elif LIMIT == "trace":
         with watch:
             weights = many_operations(weights, 400)
+    elif LIMIT == "transfer":
+        with watch:
+            moved = table.to(DEVICE)
+        weights = weights * 0.99 + moved[:8, :8].mean()
     elif LIMIT == "host_sync":
         traced = many_operations(traced, 300)  # small for the device: the host's half of the turns
         for _ in range(2):
