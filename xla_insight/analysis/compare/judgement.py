@@ -16,6 +16,8 @@ from xla_insight.facts.report import HostState
 MANY_TIMES, SMALL_PART = 1.95, 0.1
 """From which ratio on a step is said to take so many times as long, and below which a part of the time."""
 _MOVED = {"appeared": "What is new", "gone": "What is gone"}
+_IN_TIMES_FROM_PCT = 200.0
+"""A change above this is easier to read as a factor."""
 _WORDS = {
     HostState.COMPILE: "compiling",
     HostState.DEVICE_WAIT: "waiting for the device",
@@ -190,6 +192,9 @@ def _interval(step_time: StepTime) -> str:
 
 
 def _range(interval: tuple[float, float]) -> str:
+    if interval[0] >= _IN_TIMES_FROM_PCT:
+        low, high = (numbers.significant(1 + percent / 100, 2) for percent in interval)
+        return f"{low} to {high} times as long"
     return f"{_signed(interval[0])} to {_signed(interval[1])}"
 
 
