@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from xla_insight.analysis.intervals import Spans, joined, union
+from xla_insight.analysis.intervals import Cover, Spans, joined, union
 from xla_insight.analysis.tables import Process, RunTables, spans_of
 from xla_insight.facts import numbers
 from xla_insight.facts.devices import CheckpointFacts
@@ -20,11 +20,19 @@ def checkpoint_facts(tables: RunTables, main: Process | None) -> CheckpointFacts
     stalls, behind = union(spans_of(rows[training])), union(spans_of(rows[~training]))
     if not len(stalls.starts) and not len(behind.starts):
         return None
-    stall_s, behind_s = _nanoseconds(stalls) / 1e9, _nanoseconds(behind) / 1e9
+    stall_s, behind_s = without_compiles_ns(tables, main.index, stalls) / 1e9, _nanoseconds(behind) / 1e9
     beside = _before(behind, tables.of("steps", main.index)["end_ns"].max())
     overlapped_s = (_nanoseconds(union(joined((stalls, beside)))) - _nanoseconds(stalls)) / 1e9
     saves = len(stalls.starts) or len(behind.starts)
     return CheckpointFacts(saves, stall_s, behind_s, overlapped_s, _summary(saves, stall_s, behind_s, overlapped_s))
+
+
+def without_compiles_ns(tables: RunTables, process: int, saving: Spans) -> int:
+    """Ns of the spans (a `union`) in which nothing was compiled: what a save cuts and compiles first is the training's
+    own graph, which would be compiled without it, too."""
+    rows = tables.of("compiles", process)
+    compiled = Cover(union(spans_of(rows[rows["duration_ns"].notna()])))
+    return _nanoseconds(saving) - int((compiled.until(saving.ends) - compiled.until(saving.starts)).sum())
 
 
 def _summary(saves: int, stall_s: float, behind_s: float, overlapped_s: float) -> str:

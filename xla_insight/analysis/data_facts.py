@@ -14,6 +14,8 @@ from xla_insight.facts.report import DataFacts
 _UNKNOWN_END = "crashed"
 _DROPPED = "events"
 """Name of the loss of events that the recorder dropped itself."""
+_TIMED = "uploads"
+"""Name of a loss of single entries, of which the sum is known."""
 _CLOCK = "clock"
 """Name of a loss that is no count: times around it are off."""
 
@@ -36,6 +38,8 @@ def data_facts(tables: RunTables, state: str, skipped_parts: int, problems: tupl
     for row in losses[losses["what"] != _DROPPED].itertuples(index=False):
         if row.what == _CLOCK:
             notes.append(f"{str(row.why)[:1].upper()}{str(row.why)[1:]}.")
+        elif row.what == _TIMED:
+            notes.append(f"{numbers.plural(_whole(row.count), 'upload')} {row.why}.")
         else:
             lost[str(row.what)] += _whole(row.count)
     if state == _UNKNOWN_END:

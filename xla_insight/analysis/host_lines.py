@@ -20,32 +20,43 @@ from xla_insight.facts import numbers
 from xla_insight.facts.report import HostLine, HostState, Period, Site
 
 LEAST_SAMPLES = 20
-"""Samples in these states, below which its lines are not told."""
+"""Samples in these states, below which its lines are not told, but for one that stands out even so."""
+FEW_SAMPLES, CLEAR_SHARE = 6, 0.4
+"""The least samples for that, and what its share must be above, error included."""
 LEAST_SHARE = 0.02
 LISTED = 10
 _LEAST_IN_GAP = 2
 RUNNING = (HostState.TRACE, HostState.OUTSIDE)
 """States in which the thread runs Python of its own, and no span says where."""
+WAITING_FOR_INPUT = (HostState.INPUT_WAIT,)
+"""The state in which a loader without workers makes the batch on the training thread."""
 _NORMAL_95 = 1.96
 
 
-def host_lines(tables: RunTables, process: Process, period: Period | None) -> tuple[HostLine, ...]:
-    """Where the training thread ran Python in the steps of a period, most time first; empty where there is too little.
+def host_lines(
+    tables: RunTables, process: Process, period: Period | None, states: tuple[HostState, ...] = RUNNING
+) -> tuple[HostLine, ...]:
+    """Where the training thread was in some states in the steps of a period, most time first; empty where there is too
+    little.
 
-    Shares are of the time in `RUNNING`; the rest of it is at lines of less than `LEAST_SHARE`.
+    Shares are of the time in these states; the rest of it is at lines of less than `LEAST_SHARE`.
     """
     if period is None:
         return ()
-    samples = _running(tables, process.index)
+    samples = _seen_in(tables, process.index, states)
     seen = samples["site"][samples["step"].between(period.first_step, period.last_step)]
-    if len(seen) < LEAST_SAMPLES:
+    if len(seen) < FEW_SAMPLES:
         return ()
-    spent_s = sum(period.host.get(state, 0.0) for state in RUNNING)
+    spent_s = sum(period.host.get(state, 0.0) for state in states)
     counts: Counter[tuple[Site, Site | None]] = Counter()
     for number, count in seen.value_counts(sort=False).items():
         place = tables.place(process.index, number)
         if place.site is not None:
             counts[place.site, place.user_site] += int(count)
+    if len(seen) < LEAST_SAMPLES:
+        most = max(counts.values(), default=0)
+        if most / len(seen) - _error(most, len(seen)) < CLEAR_SHARE:
+            return ()
     return tuple(
         HostLine(
             site=site,
@@ -77,7 +88,7 @@ def line_in(tables: RunTables, process: int, stretch: tuple[int, int]) -> tuple[
 
     None when they are too few, or at no place more often than elsewhere.
     """
-    samples = _running(tables, process)
+    samples = _seen_in(tables, process, RUNNING)
     low, high = np.searchsorted(samples["time_ns"].to_numpy(), stretch)
     sites = samples["site"].iloc[int(low) : int(high)]
     if len(sites) < _LEAST_IN_GAP:
@@ -87,12 +98,12 @@ def line_in(tables: RunTables, process: int, stretch: tuple[int, int]) -> tuple[
     return (place, count, len(sites)) if 2 * count > len(sites) and place.site is not None else None
 
 
-def _running(tables: RunTables, process: int) -> pd.DataFrame:
-    """The samples that found the thread in `RUNNING`; remembered with the tables."""
-    key = ("samples at running Python", process)
+def _seen_in(tables: RunTables, process: int, states: tuple[HostState, ...]) -> pd.DataFrame:
+    """The samples that found the thread in one of some states; remembered with the tables."""
+    key = (f"samples in {', '.join(states)}", process)
     if key not in tables.accounts:
         rows = tables.of("samples", process)
-        running = np.isin(process_account(tables, process).samples, [STATES.index(state) for state in RUNNING])
+        running = np.isin(process_account(tables, process).samples, [STATES.index(state) for state in states])
         tables.accounts[key] = rows[running & rows["site"].notna().to_numpy()]
     found: pd.DataFrame = tables.accounts[key]
     return found

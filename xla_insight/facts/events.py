@@ -84,8 +84,8 @@ class Kind(StrEnum):
     FAULT = "fault"
     """An error of the recorder itself. name: where; value: how many since the last; detail: text of one."""
     LOST = "lost"
-    """Data that was not kept. name: what (`events`, `samples`, `blocks`, `graphs`, `shardings`); value: how many;
-    detail: why."""
+    """Data that was not kept. name: what (`events`, `samples`, `blocks`, `graphs`, `shardings`, `uploads`); value: how
+    many; detail: why."""
 
 
 class Trigger(StrEnum):

@@ -138,7 +138,7 @@ class Session:
         self.faults.guard("hooks")(self._hooks.install)()
         xla_hooks = framework.XlaHooks(module, self._hooks, self._patches)
         self.faults.guard("hooks")(xla_hooks.install)()
-        self._ending = self.faults.guard("shardings")(xla_hooks.ending)
+        self._ending = self.faults.guard("ending")(xla_hooks.ending)
         recorder.start()
         self.recorder = recorder
         marks = transformers_hooks.StepMarks(self._hooks)

@@ -21,6 +21,7 @@ from xla_insight.record.parameters import ParameterWatch
 from xla_insight.record.patches import Patches
 from xla_insight.record.recorder import Recorder
 from xla_insight.record.stacks import Place, is_ours
+from xla_insight.record.uploads import Uploads
 
 READ_METHODS = {
     "item": "item",
@@ -38,8 +39,6 @@ READ_METHODS = {
     "__array__": "numpy",
 }
 
-UPLOAD_MIN_NS = 20_000
-"""A call that is over sooner only handed the tensor on; where there are many of them, samples show their line."""
 GC_MIN_NS = 100_000
 """Shorter collections are not recorded: there are thousands, and together they are no pause."""
 
@@ -59,6 +58,7 @@ class TorchHooks:
         self._inside = threading.local()
         self._gc_begin_ns = 0
         self.batches = Batches(recorder.stacks.intern_places)
+        self.uploads = Uploads(recorder.stacks, recorder.span)
         self._last_error = 0
         """Identity of the last loader error: it is seen once by each loop it passes, and must not be kept alive."""
 
@@ -147,30 +147,15 @@ class TorchHooks:
             begin_ns = time.perf_counter_ns()
             result = original(tensor, *args, **kwargs)
             if result.is_xla and not isinstance(tensor, self._parameter):
-                origin = self.batches.origin(tensor)
-                name, maker = origin if origin is not None else (None, None)
-                self.uploaded(name, tensor, sys._getframe(1), maker, begin_ns)
+                try:
+                    origin = self.batches.origin(tensor)
+                    name, maker = origin if origin is not None else (None, None)
+                    self.uploads.moved(name, tensor, sys._getframe(1), maker, begin_ns)
+                except Exception as error:
+                    self.recorder.faults.add(Kind.INPUT, error)
             return result
 
         return to
-
-    def uploaded(
-        self, name: str | None, tensor: Any, frame: Any, maker: int | None, begin_ns: int | None = None
-    ) -> None:
-        """A tensor goes to the device; ``name`` and ``maker`` as in ``batches.Origin``, None when it is of no batch;
-        ``begin_ns``: of the call that moved it, when the training thread did."""
-        recorder = self.recorder
-        try:
-            site = recorder.stacks.capture(frame)
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            now, dims = time.perf_counter_ns(), tuple(tensor.shape)
-            value = None if maker is None else float(maker)
-            if begin_ns is not None and now - begin_ns >= UPLOAD_MIN_NS:
-                moved, size = now - begin_ns, float(tensor.nbytes)
-                recorder.span(Event(begin_ns, moved, Kind.TRANSFER, site=site, name="upload", value=size))
-            recorder.span(Event(now, None, Kind.INPUT, site=site, name=name, value=value, dims=dims, detail=dtype))
-        except Exception as error:
-            recorder.faults.add(Kind.INPUT, error)
 
     # ---- autograd, saves, loaders, garbage collection --------------------------------------------------------------
 

@@ -1,6 +1,7 @@
-"""A loop with one limit, chosen by LIMIT: input, host_sync, trace, transfer, checkpoint or device. Prints what its clock says.
+"""A loop with one limit, chosen by LIMIT: input, host_sync, trace, transfer, checkpoint, device.
 
-The last line is JSON: for each step its length and the time spent in what limits it, both in ns.
+Prints what its clock says: the last line is JSON, for each step its length and the time spent in what limits it, both
+in ns.
 """
 
 import io

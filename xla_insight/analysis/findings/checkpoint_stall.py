@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
+from xla_insight.analysis.checkpoint_facts import without_compiles_ns
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.findings.reads import Role, classified_reads
 from xla_insight.analysis.intervals import joined, union
@@ -29,7 +30,7 @@ def checkpoint_stall(context: Context) -> tuple[Finding, ...]:
     outer = union(joined((spans_of(saves), spans_of(reads))))
     if not len(outer.starts):
         return ()
-    cost_s = int((outer.ends - outer.starts).sum()) / 1e9
+    cost_s = without_compiles_ns(tables, main.index, outer) / 1e9
     share = cost_s / context.time.wall_s
     running = int((reads["executions"] > 0).sum())
     if share < NOTABLE_SHARE and running < NOTABLE_READS:

@@ -6,7 +6,8 @@ import numpy as np
 
 from xla_insight.analysis.findings.context import Context
 from xla_insight.analysis.findings.steady import steady_state
-from xla_insight.analysis.tables import NOWHERE
+from xla_insight.analysis.host_lines import WAITING_FOR_INPUT, host_lines, most_of_it
+from xla_insight.analysis.tables import NOWHERE, Place
 from xla_insight.facts import numbers
 from xla_insight.facts.report import Finding, HostState, Period, Severity, TimeFacts
 
@@ -40,12 +41,20 @@ def input_bound(context: Context) -> tuple[Finding, ...]:
             summary=(
                 f"The training thread waits for input for {numbers.duration(waited_s)},"
                 f" {numbers.share(waited_s, context.time.wall_s)} of wall{_after(steady)},"
-                f" in {numbers.plural(len(waits), 'wait')}{_idle(context, cost_s)}."
+                f" in {numbers.plural(len(waits), 'wait')}{_idle(context, cost_s)}{_where(context, steady, place)}."
             ),
             advice="More loader workers, prefetching to the device, or cheaper work for each sample.",
             details={"loaders": {str(name): int(n) for name, n in waits["name"].value_counts().items()}},
         ),
     )
+
+
+def _where(context: Context, steady: Period | None, waiting: Place) -> str:
+    """The lines that make the batches, where the training thread itself does; behind the loader they are not seen."""
+    assert context.main is not None
+    lines = host_lines(context.tables, context.main, steady, WAITING_FOR_INPUT)
+    most = most_of_it([line for line in lines if line.site not in (waiting.site, waiting.user_site)])
+    return f"; {most.replace(' of that', '')}" if most else ""
 
 
 def _idle_s(time: TimeFacts | Period) -> float:

@@ -21,6 +21,8 @@ from xla_insight.analysis.time_account import process_account
 from xla_insight.facts.events import Trigger
 
 _STEP_CLOSURES = "_run_step_closures"
+_CLOSURES_BEHIND = ("torch_xla/utils/closures.py", "event_loop")
+"""The thread that runs step closures when they were added with ``run_async=True``."""
 _MOVE_OF_A_MODULE = ("/nn/modules/module.py", "_apply")
 """Every tensor of a module is copied to the host: a checkpoint by hand."""
 
@@ -145,11 +147,14 @@ def inside_checkpoints(tables: RunTables, rows: pd.DataFrame) -> Mask:
 
 
 def _role(place: Place) -> Role:
-    if any(function == _STEP_CLOSURES for _, _, function in place.stack):
+    if any(function == _STEP_CLOSURES for _, _, function in place.stack) or _passes(place, *_CLOSURES_BEHIND):
         return Role.CLOSURE
-    file_end, name = _MOVE_OF_A_MODULE
-    moved = any(function == name and file.replace("\\", "/").endswith(file_end) for file, _, function in place.stack)
-    return Role.SAVING if moved else Role.TRAINING
+    return Role.SAVING if _passes(place, *_MOVE_OF_A_MODULE) else Role.TRAINING
+
+
+def _passes(place: Place, file_end: str, name: str) -> bool:
+    """Whether a function of a file is on the stack."""
+    return any(function == name and file.replace("\\", "/").endswith(file_end) for file, _, function in place.stack)
 
 
 def _compile_ns(tables: RunTables, reads: pd.DataFrame) -> NDArray[np.float64]:

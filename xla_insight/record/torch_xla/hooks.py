@@ -70,6 +70,7 @@ class XlaHooks:
 
     def ending(self) -> None:
         """The recording is about to end: what waits for more cuts is done now."""
+        self.hooks.uploads.ending()
         if is_spmd():
             self._shardings.look()
 
@@ -138,6 +139,7 @@ class XlaHooks:
         recorder.read_counters_if_due()
         recorder.end(Kind.SYNC, begin_ns, trigger, site, wait)
         self.hooks.parameters.cut()
+        self.hooks.uploads.cut()
         if trigger is Trigger.SYNC:
             recorder.asked_cut(site)
         if is_spmd():
@@ -215,7 +217,7 @@ class XlaHooks:
     def _inputs(self, item: Any, frame: FrameType) -> None:
         """Names and shapes of a batch as the training loop gets it; shapes of uploaded tensors cost no sync."""
         for name, value in named_values(item):
-            self.hooks.uploaded(name, value, frame, self.hooks.batches.latest_maker)
+            self.hooks.uploads.given(name, value, frame, self.hooks.batches.latest_maker)
 
     def _loader_worker(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def worker(*args: Any, **kwargs: Any) -> Any:
