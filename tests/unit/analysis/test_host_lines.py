@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.analysis.conftest import MS, make_context
 from xla_insight.analysis.findings import Context, all_findings
-from xla_insight.analysis.host_lines import LEAST_SAMPLES, _error, most_of_it
+from xla_insight.analysis.host_lines import FEW_SAMPLES, LEAST_SAMPLES, _error, most_of_it
 from xla_insight.analysis.tables import Place
 from xla_insight.analysis.verdict import Evidence, verdict
 from xla_insight.facts.report import RunFacts, Site
@@ -60,8 +60,15 @@ def test_lines_have_the_share_of_the_looks_and_of_the_time() -> None:
 
 
 def test_too_few_looks_say_nothing() -> None:
-    assert context_of(31, {1: LEAST_SAMPLES - 1}).time.host_lines == ()
-    assert len(context_of(31, {1: LEAST_SAMPLES}).time.host_lines) == 1
+    few = LEAST_SAMPLES - 1
+    assert context_of(31, {1: few // 3, 2: few // 3, 3: few // 3}).time.host_lines == (), "none stands out"
+    assert context_of(31, {1: FEW_SAMPLES - 1}).time.host_lines == ()
+    assert len(context_of(31, {1: few // 3, 2: few // 3, 3: few}).time.host_lines) == 3
+
+
+def test_a_line_that_stands_out_is_told_from_few_looks() -> None:
+    lines = context_of(31, {1: 14, 2: 2}).time.host_lines
+    assert most_of_it(lines) == "~88 % of that at train.py:31 (14 samples)"
 
 
 def test_looks_while_something_else_was_going_on_do_not_count() -> None:

@@ -32,6 +32,8 @@ NOTABLE_SHARE = 0.02
 """Rarer reads disturb it when they wait for this share of wall time."""
 NOTABLE_COMPILE_SHARE = 0.1
 """The same for compiles that only they need, which come once."""
+_WHOLE = ("cpu", "to", "to_cpu", "numpy")
+"""Methods that copy a tensor of any size."""
 _TRAINER = "transformers/trainer.py"
 _PACKED = "find_packed_sequence_indices"
 
@@ -92,14 +94,33 @@ def _compiles(rows: pd.DataFrame) -> int:
 
 def _cost_s(context: Context, rows: pd.DataFrame) -> float:
     """Seconds that these reads cost at most: the idle time they leave behind, but no more than the training thread
-    waits for the device in all, because done side by side host and device take as long as the longer of them. All that
-    the reads waited, where the device was not observed."""
-    idle_s = 0.0 if _elsewhere(rows) else _idle_s(rows)
+    waits for the device in all, because done side by side host and device take as long as the longer of them; and what
+    moving the values takes. All that the reads waited, where the device was not observed."""
+    if _elsewhere(rows):
+        return 0.0
+    idle_s = _idle_s(rows)
     if idle_s is None:
         return float(rows["wait_ns"].sum()) / 1e9
     column = STATES.index(HostState.DEVICE_WAIT)
     accounts = [process_account(context.tables, int(process)).whole.host for process in rows["process"].unique()]
-    return min(idle_s, sum(int(host[:, column].sum()) for host in accounts) / 1e9)
+    return min(idle_s, sum(int(host[:, column].sum()) for host in accounts) / 1e9) + _moving_s(context, rows)
+
+
+def _moving_s(context: Context, rows: pd.DataFrame) -> float:
+    """Their part of the time in which the thread moved values while the device had nothing to run: by what they waited,
+    of all reads."""
+    column, found = STATES.index(HostState.TRANSFER), 0.0
+    everything = classified_reads(context.tables).rows
+    for process, own in rows.groupby("process"):
+        idle = process_account(context.tables, int(process)).whole.idle
+        all_ns = float(everything["wait_ns"][(everything["process"] == process).to_numpy(np.bool_)].sum())
+        if idle is None or not all_ns:
+            continue
+        spans = context.tables.of("spans", int(process))
+        uploads = spans[(spans["name"] == "upload").to_numpy(np.bool_) & (spans["thread"] == 0).to_numpy(np.bool_)]
+        moved_ns = max(0.0, float(idle[:, column].sum()) - float(uploads["duration_ns"].sum()))
+        found += min(moved_ns, all_ns) * float(own["wait_ns"].sum()) / all_ns
+    return found / 1e9
 
 
 def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
@@ -237,6 +258,11 @@ def _advice(place: Place, executing: int, rows: pd.DataFrame, frequent: bool) ->
         return (
             "Keep the value on the device and read it after the sync, every N steps or in a step closure; for a"
             " decision, use torch.where instead of a Python branch; a counter or position, keep in Python."
+        )
+    if rows["method"].isin(_WHOLE).all():
+        return (
+            "Work on it on the device: averages, metrics and counters can be tensors there, too. What the host must"
+            " have, read rarely, as one tensor (torch.stack), in a step closure (xm.add_step_closure)."
         )
     if not frequent:
         return "Read it in a step closure (xm.add_step_closure): the next step is traced while the device works."

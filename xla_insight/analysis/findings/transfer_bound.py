@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 
 from xla_insight.analysis.findings.context import Context
-from xla_insight.analysis.findings.reads import Role, classified_reads
 from xla_insight.analysis.findings.steady import settled, steady_state
 from xla_insight.analysis.windows import device_sessions
 from xla_insight.facts import numbers
@@ -19,17 +18,12 @@ WAITING_SHARE = 0.2
 """A thread that waits for the device longer than this is not what the device waits for."""
 LEAST_A_STEP_S = 0.001
 _UPLOAD = "upload"
-_UPLOADS, _READS, _SAVES = "uploads", "value reads", "saves"
-_UPLOADS_ADVICE = (
+_UPLOADS = (
     "Move what does not change from step to step once, before the loop; make on the device what can be computed there"
     " (masks, positions, constants). The rest: fewer and larger tensors, a smaller dtype, and the next batch in the"
     " background (MpDeviceLoader)."
 )
-_READS_ADVICE = (
-    "Keep what is read on the device and work on it there (averages, metrics, counters); read it rarely, and as one"
-    " tensor (torch.stack) instead of one by one."
-)
-_BOTH_ADVICE = "Upload the next batch in the background, move fewer, larger tensors, keep results on the device."
+_BOTH = "Upload the next batch in the background, move fewer, larger tensors, keep results on the device."
 
 
 def transfer_bound(context: Context) -> tuple[Finding, ...]:
@@ -41,11 +35,13 @@ def transfer_bound(context: Context) -> tuple[Finding, ...]:
     share = cost_s / period.wall_s
     if share < (NOTABLE_SHARE if seen else UNSEEN_SHARE) or cost_s < LEAST_A_STEP_S * period.steps:
         return ()
-    what, moves, advice = _most(context, period, cost_s)
-    if what == _SAVES:  # told by checkpoint_stall
+    moves = _moves(context, period)
+    uploads = moves[(moves["name"] == _UPLOAD).to_numpy(dtype=bool) & (moves["thread"] == 0).to_numpy(dtype=bool)]
+    of_uploads = _seconds(uploads) > cost_s / 2
+    if not of_uploads and _seconds(_reads(context, period)) > cost_s / 2:  # host_sync and checkpoint_stall tell that
         return ()
-    place = context.tables.place(context.main.index, _largest(moves) if what else None)
-    most = f", most of it in {what} at {numbers.where(place.site, place.user_site)}" if place.site is not None else ""
+    place = context.tables.place(context.main.index, _largest(uploads) if of_uploads else None)
+    most = f", most of it in uploads at {numbers.where(place.site, place.user_site)}" if place.site is not None else ""
     takes = f"Moving tensors between host and device takes {numbers.duration(cost_s)} of the training thread"
     of_steady = f"{numbers.share(cost_s, period.wall_s)} of the steady state{most}"
     summary = (
@@ -60,29 +56,13 @@ def transfer_bound(context: Context) -> tuple[Finding, ...]:
             severity=Severity.WARNING if share >= WARNING_SHARE and settled(period) else Severity.INFO,
             site=place.site,
             user_site=place.user_site,
-            count=int(moves["step"].nunique()),
+            count=int((uploads if of_uploads else moves)["step"].nunique()),
             cost_s=cost_s,
             summary=summary,
-            advice=advice,
-            details={"directions": _directions(context, period)},
+            advice=_UPLOADS if of_uploads else _BOTH,
+            details={"directions": {str(name): int(n) for name, n in moves["name"].value_counts().items() if n}},
         ),
     )
-
-
-def _most(context: Context, period: Period, cost_s: float) -> tuple[str, pd.DataFrame, str]:
-    """What takes most of the transfers, in a word ("" when nothing does), its rows, and what to do about it."""
-    assert context.main is not None
-    moves = _moves(context, period)
-    uploads = moves[(moves["name"] == _UPLOAD).to_numpy(dtype=bool) & (moves["thread"] == 0).to_numpy(dtype=bool)]
-    reads = classified_reads(context.tables).rows
-    reads = reads[reads["process"].eq(context.main.index) & reads["thread"].eq(0) & reads["step"].ge(period.first_step)]
-    saving = (reads["role"] == Role.SAVING).to_numpy(dtype=bool)
-    for what, rows, advice in (
-        (_UPLOADS, uploads, _UPLOADS_ADVICE), (_READS, reads[~saving], _READS_ADVICE), (_SAVES, reads[saving], "")
-    ):  # fmt: skip
-        if rows["duration_ns"].sum() / 1e9 > cost_s / 2:
-            return what, rows, advice
-    return "", moves, _BOTH_ADVICE
 
 
 def _moves(context: Context, period: Period) -> pd.DataFrame:
@@ -91,8 +71,14 @@ def _moves(context: Context, period: Period) -> pd.DataFrame:
     return spans[(spans["kind"] == "transfer").to_numpy(dtype=bool) & spans["step"].ge(period.first_step)]
 
 
-def _directions(context: Context, period: Period) -> dict[str, int]:
-    return {str(name): int(n) for name, n in _moves(context, period)["name"].value_counts().items() if n}
+def _reads(context: Context, period: Period) -> pd.DataFrame:
+    assert context.main is not None
+    reads = context.tables.of("reads", context.main.index)
+    return reads[reads["thread"].eq(0) & reads["step"].ge(period.first_step)]
+
+
+def _seconds(rows: pd.DataFrame) -> float:
+    return float(rows["duration_ns"].sum()) / 1e9
 
 
 def transfers_s(context: Context, period: Period) -> tuple[float, bool]:
