@@ -18,6 +18,7 @@ class Writer(Protocol):
     """What the recorder needs of ``store.writer.RunWriter``; none of it raises OSError."""
 
     lost: dict[str, int]
+    last_error: str | None
 
     def append(self, events: list[Event]) -> None:
         """Add events to the part being filled."""

@@ -216,10 +216,10 @@ class Recorder:
         self._thread = threading.Thread(target=self._run, name="xla-insight", daemon=True)
         self._thread.start()
 
-    def stop(self, final_facts: Callable[[], dict[str, Any]]) -> None:
+    def stop(self, final_facts: Callable[[], dict[str, Any]], say: Callable[[str], None]) -> None:
         """End the recording: wait (bounded) for executions still running, write what is left, close the log.
 
-        ``final_facts`` is asked when nothing more comes.
+        ``final_facts`` is asked when nothing more comes; ``say`` tells the user what could not be written.
         """
         if self._stopped:
             return
@@ -237,6 +237,9 @@ class Recorder:
         facts["windows"] = self.windows.facts()
         faults = {"faults": self.faults.counts, "fault_messages": self.faults.messages}
         self._writer.close(**facts, **faults, end_mono_ns=time.perf_counter_ns())
+        if self._writer.lost:
+            what = " and ".join(f"{count:,} {name}" for name, count in self._writer.lost.items())
+            say(f"{what} could not be written and are missing from the recording: {self._writer.last_error}")
 
     def _last_ticks(self) -> None:
         self._tick()

@@ -246,11 +246,11 @@ class Session:
         self._ending()
         if error is not None:
             how = "exception"
-            detail = f"{type(error).__name__}: {error}"[:1000]
-            recorder.span(Event(time.perf_counter_ns(), None, Kind.MARK, name="exception", detail=detail))
+            detail, now = f"{type(error).__name__}: {error}"[:1000], time.perf_counter_ns()
+            recorder.span(Event(now, None, Kind.MARK, name="exception", detail=detail))
         self._patches.restore()
         self._hooks.remove()
-        recorder.stop(lambda: {"ended": how, **self._final_facts(recorder)})
+        recorder.stop(lambda: {"ended": how, **self._final_facts(recorder)}, say)
         settings = framework.arrange_settings()
         settings.restore()
         if settings.file is not None:

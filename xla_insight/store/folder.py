@@ -22,6 +22,9 @@ _TEMPORARY_PREFIX = f".{RUN_FILE}."
 _MAX_HOST = 64
 _MAX_SAME_NAME = 10_000
 
+RESERVED_BYTES = 1 << 16
+"""Above the size of the facts of most processes, and little for a disk."""
+
 
 def run_facts_of(run: str, group: str | None, facts: Mapping[str, Any]) -> dict[str, Any]:
     """What ``run.json`` holds."""
@@ -88,6 +91,12 @@ def replace_json(path: str, content: Mapping[str, Any]) -> None:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def reserve_room(path: str) -> None:
+    """Take some room on the disk; without room, or where that fails, nothing is taken."""
+    with contextlib.suppress(OSError), open(path, "wb") as file:
+        file.write(os.urandom(RESERVED_BYTES))  # zeros may take no room at all
 
 
 def create_json(path: str, content: Mapping[str, Any]) -> bool:

@@ -20,6 +20,8 @@ from xla_insight.facts.events import SCHEMA_VERSION, Event, Kind
 RUN_FILE = "run.json"
 PROCESS_FILE = "process.json"
 OPEN_FILE = "open.arrows"
+RESERVE_FILE = "reserve"
+"""Room on the disk for the last facts of a process: given back when it ends."""
 PROCESS_PREFIX = "rank-"
 PART_PREFIX = "part-"
 PARQUET_SUFFIX = ".parquet"

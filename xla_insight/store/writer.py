@@ -21,7 +21,15 @@ from xla_insight.facts.events import SCHEMA_VERSION, Event, Kind
 from xla_insight.store import folder as folders
 from xla_insight.store.graph_files import HLO, graph_file, write_compressed
 from xla_insight.store.parts import PartFacts, write_part
-from xla_insight.store.schema import DEFINITIONS, PROCESS_FILE, RUN_FILE, STREAM_SUFFIX, part_name, to_batch
+from xla_insight.store.schema import (
+    DEFINITIONS,
+    PROCESS_FILE,
+    RESERVE_FILE,
+    RUN_FILE,
+    STREAM_SUFFIX,
+    part_name,
+    to_batch,
+)
 from xla_insight.store.shipping import LOCAL_URL, Destination, Shipper, is_remote, make_spool
 from xla_insight.store.stream import OpenStream, remove_quietly
 from xla_insight.store.window_files import window_file
@@ -76,6 +84,7 @@ class RunWriter:
         facts = {"run": entered.get("id"), **process_facts}
         writer = cls(folders.make_process_folder(run, process_facts), entered, facts)
         folders.replace_json(os.path.join(writer.folder, PROCESS_FILE), writer._facts)
+        folders.reserve_room(os.path.join(writer.folder, RESERVE_FILE))
         return writer
 
     @classmethod
@@ -172,6 +181,7 @@ class RunWriter:
             self._closed = True
             given = facts.pop("lost", None) or {}
             self._facts.update(facts)
+            remove_quietly(os.path.join(self.folder, RESERVE_FILE))
             self._facts["lost"] = {name: self.lost.get(name, 0) + given.get(name, 0) for name in {**self.lost, **given}}
             self._write_facts()
             self._close_shipper()

@@ -16,9 +16,9 @@ import pytest
 
 from tests.unit.store.conftest import NewWriter, count_syncs, definition, syncs
 from xla_insight.facts.events import Event, Kind
-from xla_insight.store import graph_files, parts, writer
+from xla_insight.store import folder, graph_files, parts, writer
 from xla_insight.store.reader import open_run
-from xla_insight.store.schema import OPEN_FILE, part_name
+from xla_insight.store.schema import OPEN_FILE, RESERVE_FILE, part_name
 
 
 def process_file(folder: str) -> dict[str, object]:
@@ -51,7 +51,7 @@ def test_a_part_closes_at_its_limit_and_no_row_counts_twice(
     for first in range(0, 350, 50):
         log.append(syncs(50, first))
         log.flush()
-    assert sorted(os.listdir(log.folder)) == [OPEN_FILE, *map(part_name, (1, 2, 3)), "process.json"]
+    assert sorted(os.listdir(log.folder)) == [OPEN_FILE, *map(part_name, (1, 2, 3)), "process.json", RESERVE_FILE]
     assert count_syncs(Path(log.folder).parent) == 350
 
 
@@ -342,3 +342,23 @@ def test_source_lines_are_read_back(new_writer: NewWriter) -> None:
     with open_run(Path(log.folder).parent) as run:
         assert run.snippet("/u/train.py", 11, around=2) == [(9, "a"), (10, ""), (11, "  c"), (12, "d")]
         assert run.snippet("/u/other.py", 11) == []
+
+
+def test_the_last_facts_have_room_on_a_full_disk(new_writer: NewWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else nobody would learn that the recording ended, and what it lost."""
+    log = new_writer()
+    reserve = Path(log.folder) / RESERVE_FILE
+    assert reserve.stat().st_size >= 1 << 16
+    replace_json = folder.replace_json
+
+    def full(path: str, content: dict[str, object]) -> None:
+        if reserve.exists():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        replace_json(path, content)
+
+    monkeypatch.setattr(folder, "replace_json", full)
+    log.append(syncs(7))
+    log.lost["events"] = 3
+    log.close(ended="clean")
+    facts = open_run(Path(log.folder).parent).processes[0].facts
+    assert facts["ended"] == "clean" and facts["lost"] == {"events": 3}
