@@ -274,12 +274,25 @@ def _start_up(evidence: Evidence) -> Verdict | None:
     else:
         return None
     beside = next((f for f in evidence.findings if f.severity is not Severity.INFO), None)
+    if missing := evidence.loud("missing_sync"):  # the steps that the run should have are not seen
+        return _without_sync(evidence, missing[0])
     if beside is None and evidence.run.failed:
         after = numbers.plural(evidence.steps.count, "step")
         return Verdict("nothing", f"The program ended with an exception after {after}: too early to judge it.", None)
     if beside is None:
         return Verdict("nothing", f"Nothing to fix so far: {took}.", 0.0)
     return Verdict("nothing", f"Too short to judge its speed: {took}. {_first_clause(beside.summary)}", None)
+
+
+def _without_sync(evidence: Evidence, found: Finding) -> Verdict:
+    """What piles up is compiled and run as one graph: nobody can say that a run needs it."""
+    compile_s = evidence.host_s(HostState.COMPILE)
+    took = (
+        f" Compiling takes {numbers.share(compile_s, evidence.time.wall_s)} of this run"
+        f" ({numbers.duration(compile_s)} of {numbers.duration(evidence.time.wall_s)})."
+    )
+    bound = "compile" if compile_s and compile_s >= max(evidence.time.host.values()) else "nothing"
+    return Verdict(bound, f"{found.summary}{took if compile_s else ''}", found.cost_s)
 
 
 def _first_clause(summary: str) -> str:

@@ -73,6 +73,13 @@ def test_graphs_that_pile_up_are_not_the_fault_of_what_reads_them() -> None:
     assert said.bound == "compile" and said.summary.endswith("no sync ends the graph.")
 
 
+def test_a_graph_that_no_sync_ends_is_no_compile_that_the_run_needs() -> None:
+    host = {"compile": 71.0, "trace": 29.0}
+    said = verdict(evidence(entry("first_graph", 71.0, Severity.INFO), finding("missing_sync", None), host=host))
+    assert said.bound == "compile" and said.summary.startswith("missing_sync was found. Compiling takes 71 % of this")
+    assert "needs" not in said.summary
+
+
 def test_reads_and_waits_are_counted_apart() -> None:
     waits = replace(finding("host_sync", 30.0), details={"waits": 25}, count=25)
     host = {"device_wait": 60.0, "trace": 40.0}
