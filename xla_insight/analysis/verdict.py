@@ -29,6 +29,8 @@ COMPILE_SHARE = 0.1
 HOST_SYNC_SHARE = 0.1
 CHECKPOINT_SHARE = 0.1
 GC_SHARE = 0.1
+LATER_EPOCHS_SHARE = 0.1
+"""Steps of later epochs wait for less than this share of what those of the first do, when only the first is limited."""
 DEVICE_SHARE = 0.9
 WAITING_SHARE = 0.5
 _BOUNDS = {
@@ -156,7 +158,26 @@ def _input(evidence: Evidence) -> Verdict | None:
     found = evidence.loud("input_bound")
     if not found:
         return None
-    return Verdict("input", f"{found[0].summary[:-1]}: the loader limits this run.", found[0].cost_s)
+    summary = found[0].summary[:-1]
+    if _only_first_epoch(evidence.time):
+        count = len(evidence.time.epochs)
+        return Verdict(
+            "input", f"{summary}: the loader limits the first of {count} epochs, and no other.", found[0].cost_s
+        )
+    return Verdict("input", f"{summary}: the loader limits this run.", found[0].cost_s)
+
+
+def _only_first_epoch(time: TimeFacts) -> bool:
+    """Whether a step waits for input in the first epoch alone, as when what is loaded is kept; at least one whole epoch
+    has to have shown it.
+    """
+    first, later = time.epochs[:1], time.epochs[1:]
+    steps = sum(epoch.steps for epoch in later)
+    if not first or steps < first[0].steps:
+        return False
+    waited_s = sum(epoch.host.get(HostState.INPUT_WAIT, 0.0) for epoch in later)
+    first_s = first[0].host.get(HostState.INPUT_WAIT, 0.0)
+    return waited_s / steps < LATER_EPOCHS_SHARE * first_s / first[0].steps
 
 
 def _host_sync(evidence: Evidence) -> Verdict | None:

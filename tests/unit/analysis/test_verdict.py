@@ -189,6 +189,23 @@ def test_graphs_compiled_for_reads_are_no_compiles_that_the_run_needs() -> None:
     assert "for 70 % of this run" in said.summary and "1 m 8 s of it compiling graphs for them" in said.summary
 
 
+def test_input_that_only_the_first_epoch_waits_for_is_said_to_be_so() -> None:
+    def waiting(wall_s: float, waited_s: float, steps: int = 10) -> Period:
+        return replace(period("epoch", steps, wall_s), host={"input_wait": waited_s})
+
+    made = evidence(finding("input_bound", 40.0), host={"input_wait": 40.0, "trace": 60.0}, busy=30.0)
+
+    def said(*epochs: Period) -> str:
+        return verdict(replace(made, time=replace(made.time, epochs=epochs))).summary
+
+    assert said(waiting(50.0, 40.0), waiting(10.0, 0.1), waiting(10.0, 0.1)).endswith(
+        "first of 3 epochs, and no other."
+    )
+    assert said(waiting(50.0, 20.0), waiting(50.0, 20.0)).endswith("limits this run.")
+    assert said(waiting(50.0, 40.0), waiting(10.0, 0.1, steps=3)).endswith("limits this run."), "too early to say"
+    assert said().endswith("limits this run.")
+
+
 def test_a_program_that_failed_is_not_judged() -> None:
     failed = evidence(entry("first_graph", 61.0, Severity.INFO), host={"compile": 61.0, "trace": 39.0})
     failed = replace(failed, run=replace(failed.run, failed=True), steps=StepFacts(1))
