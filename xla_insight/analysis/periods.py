@@ -13,8 +13,8 @@ import pandas as pd
 
 from xla_insight.analysis.accounting import STATES, Account
 from xla_insight.analysis.idle_causes import WORDS
-from xla_insight.analysis.tables import Process, RunTables, integers
-from xla_insight.analysis.time_account import overlap_pct, process_account
+from xla_insight.analysis.tables import Process, RunTables, integers, spans_of
+from xla_insight.analysis.time_account import overlap_pct, process_account, step_windows
 from xla_insight.facts import numbers
 from xla_insight.facts.events import EpochSource
 from xla_insight.facts.report import HostState, Period
@@ -24,6 +24,8 @@ BUSY_SHARE = 0.9
 _WHEN = {"warm_up": "While warming up", "steady": "After warm-up", "rank": "Over all steps"}
 LONGEST_WARM_UP_SHARE = 0.1
 SHORTEST_WARM_UP = 3
+TAIL_SHARE = 0.5
+"""A step that waits so much of its time for what warm-up dispatched is warm-up."""
 
 
 def warm_up_and_steady(tables: RunTables, process: Process) -> tuple[Period | None, Period | None]:
@@ -52,7 +54,8 @@ def epochs(tables: RunTables, process: Process) -> tuple[Period, ...]:
 
 
 def warm_up_steps(tables: RunTables, process: int) -> int:
-    """How many steps are warm-up: those that compile from the first on, until one does not.
+    """How many steps are warm-up: those that compile from the first on, until one does not, and those that go by until
+    what they dispatched is ready, as a first execution takes far longer than the next.
 
     At least one; at most three or a tenth of all: a run that compiles all the time never becomes steady, and the
     compiles of its later steps are what is wrong with it, not its warm-up.
@@ -65,7 +68,22 @@ def warm_up_steps(tables: RunTables, process: int) -> int:
         if number not in compiled:
             break
         count += 1
-    return min(len(steps), max(1, count))
+    count = min(len(steps), max(1, count))
+    if not count:
+        return 0
+    return max(count, min(longest, _until_ready(tables, process, count)))
+
+
+def _until_ready(tables: RunTables, process: int, count: int) -> int:
+    """``count`` steps and those after them that are over, for the most part, before what was dispatched is ready."""
+    windows = step_windows(tables, process)
+    executions = spans_of(tables.of("executions", process))
+    dispatched = executions.ends[executions.starts < windows.ends[count - 1]]
+    if not len(dispatched):
+        return count
+    waited = int(dispatched.max()) - windows.starts[count:]
+    later = waited < TAIL_SHARE * (windows.ends - windows.starts)[count:]
+    return count + (int(np.argmax(later)) if later.any() else len(later))
 
 
 def rank_periods(tables: RunTables) -> tuple[Period, ...]:

@@ -29,6 +29,8 @@ COMPILE_SHARE = 0.1
 HOST_SYNC_SHARE = 0.1
 CHECKPOINT_SHARE = 0.1
 GC_SHARE = 0.1
+LATER_EPOCHS_SHARE = 0.1
+"""Steps of later epochs wait for less than this share of what those of the first do, when only the first is limited."""
 DEVICE_SHARE = 0.9
 WAITING_SHARE = 0.5
 _BOUNDS = {
@@ -156,7 +158,26 @@ def _input(evidence: Evidence) -> Verdict | None:
     found = evidence.loud("input_bound")
     if not found:
         return None
-    return Verdict("input", f"{found[0].summary[:-1]}: the loader limits this run.", found[0].cost_s)
+    summary = found[0].summary[:-1]
+    if _only_first_epoch(evidence.time):
+        count = len(evidence.time.epochs)
+        return Verdict(
+            "input", f"{summary}: the loader limits the first of {count} epochs, and no other.", found[0].cost_s
+        )
+    return Verdict("input", f"{summary}: the loader limits this run.", found[0].cost_s)
+
+
+def _only_first_epoch(time: TimeFacts) -> bool:
+    """Whether a step waits for input in the first epoch alone, as when what is loaded is kept; at least one whole epoch
+    has to have shown it.
+    """
+    first, later = time.epochs[:1], time.epochs[1:]
+    steps = sum(epoch.steps for epoch in later)
+    if not first or steps < first[0].steps:
+        return False
+    waited_s = sum(epoch.host.get(HostState.INPUT_WAIT, 0.0) for epoch in later)
+    first_s = first[0].host.get(HostState.INPUT_WAIT, 0.0)
+    return waited_s / steps < LATER_EPOCHS_SHARE * first_s / first[0].steps
 
 
 def _host_sync(evidence: Evidence) -> Verdict | None:
@@ -274,12 +295,25 @@ def _start_up(evidence: Evidence) -> Verdict | None:
     else:
         return None
     beside = next((f for f in evidence.findings if f.severity is not Severity.INFO), None)
+    if missing := evidence.loud("missing_sync"):  # the steps that the run should have are not seen
+        return _without_sync(evidence, missing[0])
     if beside is None and evidence.run.failed:
         after = numbers.plural(evidence.steps.count, "step")
         return Verdict("nothing", f"The program ended with an exception after {after}: too early to judge it.", None)
     if beside is None:
         return Verdict("nothing", f"Nothing to fix so far: {took}.", 0.0)
     return Verdict("nothing", f"Too short to judge its speed: {took}. {_first_clause(beside.summary)}", None)
+
+
+def _without_sync(evidence: Evidence, found: Finding) -> Verdict:
+    """What piles up is compiled and run as one graph: nobody can say that a run needs it."""
+    compile_s = evidence.host_s(HostState.COMPILE)
+    took = (
+        f" Compiling takes {numbers.share(compile_s, evidence.time.wall_s)} of this run"
+        f" ({numbers.duration(compile_s)} of {numbers.duration(evidence.time.wall_s)})."
+    )
+    bound = "compile" if compile_s and compile_s >= max(evidence.time.host.values()) else "nothing"
+    return Verdict(bound, f"{found.summary}{took if compile_s else ''}", found.cost_s)
 
 
 def _first_clause(summary: str) -> str:

@@ -106,18 +106,50 @@ def test_an_optimizer_left_behind(tables: Make, at_line: At) -> None:
     assert found["stale_parameters"].advice.startswith("Move first, then make the optimizer")
 
 
+def limits(monkeypatch: pytest.MonkeyPatch, **values: float) -> None:
+    """Limits of `slow_compile` for small graphs."""
+    for name, value in {"LARGE": 300, "UNROLLED": 300, **values}.items():
+        monkeypatch.setattr(sys.modules["xla_insight.analysis.findings.slow_compile"], name, value)
+
+
 def test_a_graph_too_large(tables: Make, at_line: At, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["xla_insight.analysis.findings.slow_compile"], "LARGE", 400)
-    finding = findings(tables(places={1: at_line(32)}, hlo=hlo, **rows(cut("base", 10))))["slow_compile"]
-    assert "instructions: compiling it took 4 ms, all its executions 1 ms" in finding.summary
-    monkeypatch.setattr(sys.modules["xla_insight.analysis.findings.slow_compile"], "LARGE", 4_000)
-    assert "slow_compile" not in findings(tables(places={1: at_line(32)}, hlo=hlo, **rows(cut("base", 10))))
+    limits(monkeypatch)
+    made = tables(places={1: at_line(32)}, hlo=hlo, **rows(cut("base", 10)))
+    finding = findings(made)["slow_compile"]
+    assert "512 instructions: compiling it took 4 ms, all its executions 1 ms" in finding.summary
+    assert finding.severity is not Severity.INFO
+    limits(monkeypatch, LARGE=400, UNROLLED=400)
+    assert "slow_compile" not in findings(made), "the optimizer's are not those of a loop"
+
+
+def test_a_loop_that_most_of_the_run_waited_for_is_told(
+    tables: Make, at_line: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = tables(places={1: at_line(32)}, hlo=hlo, **rows(cut("base", 10)))
+    limits(monkeypatch, LARGE=4_000)
+    assert "slow_compile" not in findings(made), "no line repeats"
+    limits(monkeypatch, LARGE=4_000, REPEATS=1)
+    assert findings(made)["slow_compile"].severity is Severity.INFO
+    limits(monkeypatch, LARGE=4_000, REPEATS=1, NOTABLE_SHARE=9)
+    assert "slow_compile" not in findings(made)
+
+
+def test_a_first_graph_lives_on_in_the_one_that_takes_its_place(
+    tables: Make, at_line: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits(monkeypatch)
+    made = rows(cut("first", 10), *[cut("base", 10 * n) for n in range(2, 9)])
+    made["compiles"] = made["compiles"][:2]
+    assert "slow_compile" not in findings(tables(places={1: at_line(32)}, hlo=hlo, **made))
+    few = rows(cut("first", 10), cut("base", 20))
+    said = findings(tables(places={1: at_line(32)}, hlo=hlo, **few))["slow_compile"].summary
+    assert "compiling it took 4 ms (8 ms with 1 variant of it), all its executions 2 ms" in said
 
 
 def test_a_large_graph_that_works_longer_than_it_compiles(
     tables: Make, at_line: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules["xla_insight.analysis.findings.slow_compile"], "LARGE", 400)
+    limits(monkeypatch)
     made = rows(*[cut("base", 10 * n) for n in range(1, 9)])
     made["compiles"] = made["compiles"][:1]
     assert "slow_compile" not in findings(tables(places={1: at_line(32)}, hlo=hlo, **made))

@@ -35,6 +35,18 @@ def test_warm_up_ends_with_the_first_step_that_compiles_nothing(
     assert warm_up_steps(tables(steps=stepped(steps, 10 * MS), compiles=compiles), 0) == warm_up
 
 
+@pytest.mark.parametrize(("ready_ms", "warm_up"), [(9, 1), (14, 1), (16, 2), (24, 2), (28, 3), (500, 3)])
+def test_warm_up_lasts_until_what_it_dispatched_is_ready(
+    tables: Make, stepped: Steps, ready_ms: int, warm_up: int
+) -> None:
+    compiles = [{"step": 0, "time_ns": 0, "duration_ns": MS}]
+    runs = [{"step": n, "time_ns": (10 * n + 8) * MS, "duration_ns": MS} for n in range(20)]
+    runs[0]["duration_ns"] = ready_ms * MS - runs[0]["time_ns"]
+    assert warm_up_steps(tables(steps=stepped(20, 10 * MS), compiles=compiles, executions=runs), 0) == warm_up
+    alone = tables(steps=stepped(1, 10 * MS), compiles=compiles, executions=runs[:1])
+    assert warm_up_steps(alone, 0) == 1
+
+
 def test_both_parts_add_up_to_all_steps(tables: Make, stepped: Steps) -> None:
     made = tables(
         steps=stepped(5, 100 * MS),

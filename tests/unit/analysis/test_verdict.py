@@ -73,6 +73,13 @@ def test_graphs_that_pile_up_are_not_the_fault_of_what_reads_them() -> None:
     assert said.bound == "compile" and said.summary.endswith("no sync ends the graph.")
 
 
+def test_a_graph_that_no_sync_ends_is_no_compile_that_the_run_needs() -> None:
+    host = {"compile": 71.0, "trace": 29.0}
+    said = verdict(evidence(entry("first_graph", 71.0, Severity.INFO), finding("missing_sync", None), host=host))
+    assert said.bound == "compile" and said.summary.startswith("missing_sync was found. Compiling takes 71 % of this")
+    assert "needs" not in said.summary
+
+
 def test_reads_and_waits_are_counted_apart() -> None:
     waits = replace(finding("host_sync", 30.0), details={"waits": 25}, count=25)
     host = {"device_wait": 60.0, "trace": 40.0}
@@ -180,6 +187,23 @@ def test_graphs_compiled_for_reads_are_no_compiles_that_the_run_needs() -> None:
     said = verdict(evidence(read, host={"compile": 90.0, "trace": 10.0}, busy=1.0))
     assert (said.bound, said.saves_s) == ("host_sync", 70.0)
     assert "for 70 % of this run" in said.summary and "1 m 8 s of it compiling graphs for them" in said.summary
+
+
+def test_input_that_only_the_first_epoch_waits_for_is_said_to_be_so() -> None:
+    def waiting(wall_s: float, waited_s: float, steps: int = 10) -> Period:
+        return replace(period("epoch", steps, wall_s), host={"input_wait": waited_s})
+
+    made = evidence(finding("input_bound", 40.0), host={"input_wait": 40.0, "trace": 60.0}, busy=30.0)
+
+    def said(*epochs: Period) -> str:
+        return verdict(replace(made, time=replace(made.time, epochs=epochs))).summary
+
+    assert said(waiting(50.0, 40.0), waiting(10.0, 0.1), waiting(10.0, 0.1)).endswith(
+        "first of 3 epochs, and no other."
+    )
+    assert said(waiting(50.0, 20.0), waiting(50.0, 20.0)).endswith("limits this run.")
+    assert said(waiting(50.0, 40.0), waiting(10.0, 0.1, steps=3)).endswith("limits this run."), "too early to say"
+    assert said().endswith("limits this run.")
 
 
 def test_a_program_that_failed_is_not_judged() -> None:

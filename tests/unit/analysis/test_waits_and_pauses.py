@@ -95,6 +95,35 @@ def test_a_line_that_asks_for_full_collections_is_named(context: Make, stepped: 
     assert usual.site is None and "gc.freeze()" in usual.advice
 
 
+def test_one_long_collection_among_short_ones_is_no_finding(context: Make, stepped: Steps) -> None:
+    short = [{**row, "name": "gen0", "duration_ns": MS // 10} for row in in_steps(40, "gc", 80, 1)]
+    long = [{**row, "name": "gen2"} for row in in_steps(40, "gc", 5, 90)]
+    made = {"steps": stepped(40, STEP), "executions": runs(40, 96, 1)}
+    assert not found(context(**made, spans=[*short, long[7]]), "gc_pauses")
+    again = long[7::10]
+    assert len(found(context(**made, spans=[*short, *again]), "gc_pauses")) == 1
+
+
+def test_pauses_that_take_most_of_a_short_steady_state_are_no_noise(context: Make, stepped: Steps) -> None:
+    made = {"steps": stepped(30, 20 * MS), "executions": [{"step": 29, "time_ns": 590 * MS, "duration_ns": MS}]}
+    pauses = [{**row, "time_ns": (20 * n + 4) * MS} for n, row in enumerate(in_steps(30, "gc", 0, 12))]
+    (finding,) = found(context(**made, spans=pauses), "gc_pauses")
+    assert finding.severity is Severity.WARNING
+    some = [{**row, "duration_ns": 3 * MS} for row in pauses]
+    (finding,) = found(context(**made, spans=some), "gc_pauses")
+    assert finding.severity is Severity.INFO
+
+
+def test_reads_that_cost_nothing_are_information(context: Make, stepped: Steps, at_line: At) -> None:
+    made = {"places": {1: at_line(17)}, "steps": stepped(8, STEP), "reads": [read(n) for n in range(8)]}
+    busy = [{"step": 0, "time_ns": 0, "duration_ns": 8 * STEP}]
+    (finding,) = found(context(**made, executions=busy), "host_sync")
+    assert (finding.severity, finding.cost_s) == (Severity.INFO, 0.0)
+    first_ran = [read(n, executions=1 if n == 0 else 0) for n in range(8)]
+    (finding,) = found(context(**{**made, "reads": first_ran}, executions=busy), "host_sync")
+    assert (finding.severity, finding.cost_s) == (Severity.INFO, 0.0)
+
+
 def test_waits_of_all_ranks_at_one_line_are_one_finding(context: Make, stepped: Steps, at_line: At) -> None:
     ranks = range(4)
     waits = [{**row, "process": rank} for rank in ranks for row in waiting(8)]

@@ -134,7 +134,9 @@ def _finding(context: Context, place: Place, rows: pd.DataFrame) -> Finding:
     frequent = all_steps == 0 or steps * FREQUENT_STEPS >= all_steps
     notable = context.share_of_wall(cost_s - compile_s) >= NOTABLE_SHARE
     notable = notable or context.share_of_wall(compile_s) >= NOTABLE_COMPILE_SHARE
-    loud = (frequent or notable) and not _elsewhere(rows)
+    # A read of what is computed already loses nothing, but part of a step that runs twice each time does.
+    costs = cost_s > 0 or (executing >= MANY_EXECUTING_READS and again is not None and again[0] > 0)
+    loud = (frequent or notable) and costs and not _elsewhere(rows)
     return Finding(
         id="host_sync",
         severity=context.severity(cost_s, warns=True) if loud else Severity.INFO,
