@@ -329,7 +329,7 @@ def read_run(entry: RunEntry) -> RunView:
                 if process.index in by_process
             ),
             names=rank_graphs(steps),
-            problems=tuple(run.problems),
+            problems=(*run.problems, *filter(None, [run.graph_damage()])),
             exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
             timelines=Timelines(tables),
             kept=run.graph_hashes(),
