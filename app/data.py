@@ -135,6 +135,8 @@ class RunView:
     exceptions: tuple[str, ...]
     """What ended the training, as type and message, where an exception did."""
     timelines: Timelines
+    damage: str = ""
+    """What could not be read of the log, in one line."""
     kept: frozenset[str] = frozenset()
     """Graphs whose HLO was kept."""
     hlo: Callable[[str], bytes | None] = _no_hlo
@@ -332,6 +334,7 @@ def read_run(entry: RunEntry) -> RunView:
             problems=(*run.problems, *filter(None, [run.graph_damage()])),
             exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
             timelines=Timelines(tables),
+            damage=run.log_damage(),
             kept=run.graph_hashes(),
             hlo=run.hlo,
         )

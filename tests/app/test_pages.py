@@ -202,6 +202,18 @@ def test_instead_of_a_page(tmp_path: Path) -> None:
     assert messages.instead_of_page(replace(begun, steps=1), tmp_path) is None
 
 
+def test_a_log_that_cannot_be_read_is_not_blamed_on_the_user(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", 3)
+    (part,) = run.rglob("part-*.parquet")
+    part.write_text("a,b")
+    told = text_of(messages.instead_of_page(resolve(Library(tmp_path), Address()), tmp_path))
+    assert "1 part of the log could not be read" in told and part.name in told and "from a copy" in told
+    assert "prof.step()" not in told
+    newer = Scope(run="a", state="ended", steps=0, damage="process.json was written by a newer one; upgrade it")
+    assert "from a copy" not in text_of(messages.instead_of_page(newer, tmp_path))
+    assert "no log" in text_of(messages.instead_of_page(Scope(run="a", state="empty", steps=0), tmp_path))
+
+
 def test_a_crash_is_said(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "run")
     recording.step()

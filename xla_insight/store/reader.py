@@ -32,6 +32,7 @@ from xla_insight.store.window_files import MAX_WINDOW_BYTES, window_file
 LIVE_S = 15.0
 """A process that has not ended and wrote within this time is taken to be recording."""
 
+_NAMED_PROBLEMS = 3
 _BATCH_ROWS = 131_072
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
@@ -210,6 +211,15 @@ class Run:
         if content is None:
             self._unreadable.add(name)
         return content
+
+    def log_damage(self) -> str:
+        """What of the log could not be read, in one line; "" when all could be."""
+        named = self.problems[:_NAMED_PROBLEMS]
+        more = len(self.problems) - len(named)
+        text = "; ".join(named) + (f"; and {more} more" if more else "")
+        if not self.skipped_parts:
+            return text
+        return f"{numbers.plural(self.skipped_parts, 'part')} of the log could not be read: {text}"
 
     def graph_damage(self) -> str:
         """How many stored graphs are missing or damaged, as a sentence; "" when none is known to be.
