@@ -103,4 +103,5 @@ def _run_facts(run: Run, tables: RunTables, main: Process | None) -> RunFacts:
         started_unix_s=started_ns / 1e9 if isinstance(started_ns, int) else None,
         state=run.state,
         failed=any(process.facts.get("ended") == "exception" for process in run.processes),
+        exceptions=tuple(dict.fromkeys(str(text).rstrip(": ") for text in tables["endings"]["detail"])),
     )

@@ -72,6 +72,8 @@ class RunFacts:
     """Whether the program, or a process of it, ended with an exception."""
     paths: dict[str, str] = field(default_factory=dict)
     """What sentences call files whose short names would be the same; most often empty."""
+    exceptions: tuple[str, ...] = ()
+    """Type and message of each exception that ended the training, in order of the processes."""
 
 
 @dataclass(frozen=True, slots=True)
