@@ -158,7 +158,7 @@ def others(library: Library, run: str | None) -> list[str]:
 def opens(library: Library, name: str) -> bool:
     """Whether a run can be opened at all."""
     try:
-        return library.derived("opens", [name], lambda runs: bool(runs))
+        return library.derived("opens", [name], bool)
     except InsightError:
         return False
 
@@ -207,7 +207,7 @@ def head(found: Comparison, before: str, now: str) -> list[Any]:
     )
     verdict, because = found.verdict.summary, found.verdict.because
     return [
-        html.H1(parts.unbroken(verdict.removesuffix(because)), className="verdict"),
+        parts.headline(verdict.removesuffix(because)),
         *([html.P(parts.unbroken(because.strip()), className="lead")] if because else []),
         names,
         *(parts.notice(note, "warning") for note in found.notes),

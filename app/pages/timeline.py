@@ -193,7 +193,7 @@ def head(timeline: Timeline, totals: Totals, stretch: Stretch) -> list[Any]:
     where = "outside of any step" if steps is None else _steps_word(steps)
     note = f"{where[0].upper()}{where[1:]}."
     how = " Drag to look closer, double-click for the whole run, click an idle stretch of the device to see why."
-    return [html.H1(parts.unbroken(totals.sentence()), className="verdict"), html.P(note + how, className="lead")]
+    return [parts.headline(totals.sentence()), html.P(note + how, className="lead")]
 
 
 def _steps_word(steps: tuple[int, int]) -> str:

@@ -184,6 +184,23 @@ def test_the_idle_page_leads_with_what_the_device_waits_for(selected: Shown) -> 
     assert "idle while" in text_of(idle.legend(selected, Scheme.LIGHT))
 
 
+def test_with_steps_selected_the_idle_page_says_what_is_of_the_whole_run(selected: Shown) -> None:
+    chosen = replace(selected, steps=(30, 30))
+    assert "This is about the whole run." in text_of(idle.head(chosen)) and "step 30." in text_of(idle.head(chosen))
+    text = text_of(idle.tables(chosen, Address(run="run", steps=(30, 30))))
+    for heading in (
+        "What leaves the device idle, in the whole run",
+        "Worst steps in step 30",
+        "Longest gaps in step 30",
+    ):
+        assert heading in text
+    gaps = text[text.index("Longest gaps") :]
+    assert "in step 0:" not in gaps, "the compile of the first step lies elsewhere"
+    everything = text_of([idle.head(selected), idle.tables(selected, Address(run="run"))])
+    assert "whole run" not in everything and "Longest gaps in" not in everything
+    assert "whole run" not in text_of(idle.head(replace(selected, steps=(900, 901)))), "all is shown: there is none"
+
+
 def test_the_idle_tables(selected: Shown) -> None:
     text = text_of(idle.tables(selected, Address(run="run")))
     for word in ("Warm-up against steady state", "What leaves the device idle", "Worst steps", "Longest gaps", "Ranks"):
