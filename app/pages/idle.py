@@ -30,7 +30,7 @@ from ..legends import share_legend
 from ..scope import Shown, shown
 from .idle_windows import sections, table
 from .page import Page
-from .timeline import gap_href
+from .timeline import beyond, gap_href
 
 _CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
 _LISTED = 10
@@ -154,13 +154,16 @@ def _steps_text(steps: tuple[int, int]) -> str:
     return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
-def _gaps(selected: Shown, chosen: tuple[int, int] | None) -> Sequence[IdleGap]:
-    """The longest gaps of the chosen steps."""
+def _gaps(selected: Shown, chosen: tuple[int, int] | None) -> list[tuple[IdleGap, list[html.Span]]]:
+    """The longest gaps of the chosen steps, each with what to say where it reaches beyond them."""
     if chosen is None:
-        return selected.view.timelines.worst_gaps(selected.process, _LISTED)
+        return [(gap, []) for gap in selected.view.timelines.worst_gaps(selected.process, _LISTED)]
     timeline = selected.view.timelines.of(selected.process)
     stretch = timeline.stretch_of_steps(*chosen)
-    return [] if stretch is None else [timeline.gap(index) for index in timeline.longest_gaps(*stretch, _LISTED)]
+    if stretch is None:
+        return []
+    found = timeline.longest_gaps(*stretch, _LISTED)
+    return [(timeline.gap(index), beyond(timeline, index, stretch, "here")) for index in found]
 
 
 def legend(selected: Shown, scheme: Scheme) -> html.Div:
@@ -313,10 +316,10 @@ def _worst_steps(rows: pd.DataFrame, address: Address, within: str) -> html.Sect
     return parts.section(f"Worst steps{within}", table(columns, cells))
 
 
-def _worst_gaps(gaps: Sequence[IdleGap], address: Address, within: str) -> html.Section | None:
+def _worst_gaps(gaps: Sequence[tuple[IdleGap, list[html.Span]]], address: Address, within: str) -> html.Section | None:
     if not gaps:
         return None
-    items = [html.Li(dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address))) for gap in gaps]
+    items = [html.Li([dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address)), *more]) for gap, more in gaps]
     return parts.section(f"Longest gaps{within}", html.Ol(items, className="gaps"))
 
 

@@ -230,22 +230,20 @@ def _overview_of_gaps(timeline: Timeline, address: Address, stretch: Stretch) ->
         none = "The device is never idle in this stretch of time." if timeline.observed else _NOT_OBSERVED
         return parts.section("Idle gaps", html.P(none, className="quiet"))
     items = [
-        html.Li(
-            [dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address)), *_beyond(timeline, index, stretch)]
-        )
+        html.Li([dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address)), *beyond(timeline, index, stretch)])
         for gap, index in gaps
     ]
     return parts.section("Longest idle gaps in view", html.Ol(items, className="gaps"))
 
 
-def _beyond(timeline: Timeline, index: int, stretch: Stretch) -> list[html.Span]:
-    """How much of a gap is in view, where not all of it is."""
+def beyond(timeline: Timeline, index: int, stretch: Stretch, where: str = "in view") -> list[html.Span]:
+    """How much of a gap is in a stretch of time, where not all of it is."""
     begin, end = int(timeline.gaps.starts[index]), int(timeline.gaps.ends[index])
     sides = [word for word, out in (("earlier", begin < stretch[0]), ("later", end > stretch[1])) if out]
     if not sides:
         return []
     part = numbers.nanoseconds(min(end, stretch[1]) - max(begin, stretch[0]), inferred=True)
-    text = f" {part} of it in view; the rest is {' and '.join(sides)}."
+    text = f" {part} of it {where}; the rest is {' and '.join(sides)}."
     return [html.Span(parts.unbroken(text), className="quiet")]
 
 

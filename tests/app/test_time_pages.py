@@ -196,6 +196,7 @@ def test_with_steps_selected_the_idle_page_says_what_is_of_the_whole_run(selecte
         assert heading in text
     gaps = text[text.index("Longest gaps") :]
     assert "in step 0:" not in gaps, "the compile of the first step lies elsewhere"
+    assert "of it here; the rest is " in gaps
     everything = text_of([idle.head(selected), idle.tables(selected, Address(run="run"))])
     assert "whole run" not in everything and "Longest gaps in" not in everything
     assert "whole run" not in text_of(idle.head(replace(selected, steps=(900, 901)))), "all is shown: there is none"

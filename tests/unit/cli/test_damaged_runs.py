@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.kept_graphs import build_explained_run
 from tests.synthetic import build_run
 from xla_insight import cli
 
@@ -46,8 +47,6 @@ def test_explain_tells_damage_before_it_finds_nothing(damaged: Path, capsys: Out
 
 
 def test_explain_tells_graphs_that_cannot_be_read(tmp_path: Path, capsys: Output) -> None:
-    from tests.kept_graphs import build_explained_run
-
     run = build_explained_run(tmp_path / "run")
     for file in run.rglob("*.hlo.pb.zst"):
         os.truncate(file, 0)
@@ -67,3 +66,12 @@ def test_many_damaged_parts_are_named_in_short(tmp_path: Path, capsys: Output) -
     cli.main(["sql", str(run), "select 1 as n"])
     told = capsys.readouterr().err
     assert "5 parts of the log could not be read" in told and told.rstrip().endswith("; and 2 more")
+
+
+def test_compare_tells_graphs_that_cannot_be_read(tmp_path: Path, capsys: Output) -> None:
+    whole, broken = (build_explained_run(tmp_path / name) for name in ("whole", "broken"))
+    for file in broken.rglob("*.hlo.pb.zst"):
+        os.truncate(file, 0)
+    assert cli.main(["compare", str(whole), str(broken)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "Of the second run," in told and "cannot be read" in told and "Of the first run" not in told
