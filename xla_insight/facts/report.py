@@ -183,8 +183,7 @@ class IdleGap:
     """A stretch in which the device had nothing to run.
 
     ``cause`` is the host state that takes most of it, ``site`` where that happened. ``opened_by`` (`read` or `sync`) is
-    what the training thread was blocked in when the device ran out of work, at ``opened_site``; None: not blocked.
-    """
+    what the training thread was blocked in when the device ran out of work, at ``opened_site``; None: not blocked."""
 
     process: int
     step: int | None
