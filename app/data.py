@@ -42,7 +42,6 @@ _PATIENCE = 3.0
 """While a run records, it is read again after this many times the time that reading it took."""
 
 
-_ENDINGS = "select detail from marks where name = 'exception' and detail is not null"
 _SOURCES = """
 select distinct file, line, source from sites where file is not null and line is not null and source is not null
 union select distinct user_file, user_line, user_source from sites
@@ -135,6 +134,8 @@ class RunView:
     exceptions: tuple[str, ...]
     """What ended the training, as type and message, where an exception did."""
     timelines: Timelines
+    damage: str = ""
+    """What could not be read of the log, in one line."""
     kept: frozenset[str] = frozenset()
     """Graphs whose HLO was kept."""
     hlo: Callable[[str], bytes | None] = _no_hlo
@@ -308,14 +309,14 @@ def read_run(entry: RunEntry) -> RunView:
     """Open and analyse a run."""
     with open_run(str(entry.path)) as run, ThreadPoolExecutor(1) as beside:
         # Queries leave Python's lock: they run while tables are worked on.
-        queried = beside.submit(lambda: (graph_table(run), run.sql(_SOURCES), run.sql(_ENDINGS)))
+        queried = beside.submit(lambda: (graph_table(run), run.sql(_SOURCES)))
         tables = load_tables(run)
         steps = step_table(run, tables)
         by_process = {
             int(str(process)): rows.sort_values("step", ignore_index=True) for process, rows in steps.groupby("process")
         }
         report = analyze(run, tables)
-        graphs, sources, endings = queried.result()
+        graphs, sources = queried.result()
         return RunView(
             entry=entry,
             report=report,
@@ -329,9 +330,10 @@ def read_run(entry: RunEntry) -> RunView:
                 if process.index in by_process
             ),
             names=rank_graphs(steps),
-            problems=tuple(run.problems),
-            exceptions=tuple(dict.fromkeys(str(text) for text in endings["detail"])),
+            problems=(*run.problems, *filter(None, [run.graph_damage()])),
+            exceptions=report.run.exceptions,
             timelines=Timelines(tables),
+            damage=run.log_damage(),
             kept=run.graph_hashes(),
             hlo=run.hlo,
         )

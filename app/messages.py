@@ -72,6 +72,15 @@ def _no_steps(scope: Scope) -> html.Div:
             "Recording has begun, no step has ended yet",
             ["The first step compiles its graphs and can take minutes. This page follows by itself."],
         )
+    if scope.damage:
+        what = f"{scope.damage[0].upper()}{scope.damage[1:]}."
+        next_step = [] if "upgrade" in what else ["Restore its files from a copy, or record again."]
+        return parts.message("No step of this run can be read", [what, *next_step])
+    if scope.state == RunState.EMPTY:
+        return parts.message(
+            "This run holds no log",
+            ["No process wrote to it, or its folders (rank-…) are gone. Restore them from a copy, or record again."],
+        )
     return parts.message(
         "This run holds no step",
         [

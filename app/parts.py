@@ -21,6 +21,8 @@ Content: TypeAlias = Any
 SEVERITY_SHAPES = {Severity.CRITICAL: "◆", Severity.WARNING: "▲", Severity.INFO: "○"}
 INFERRED_NOTE = "~ marks a number worked out from others instead of measured."
 _NUMBER_AND_UNIT = re.compile(r"(?<=\d) (?=(?:[nµm]?s|m|h|%|[kMGT]?B)\b|%)|(?<=[mh]) (?=\d+ [ms]\b)")
+_LONG_WORD = re.compile(r"([^\s\u00a0]{25,})")
+_SEAM = re.compile(r"(?<=[./_:=])(?=\w)|(?<=[a-z])(?=[A-Z])")
 _LONG_NAME, _LONG_PLACE = 48, 40
 
 
@@ -70,6 +72,31 @@ def unbroken(text: str) -> str:
     """A sentence whose numbers stay on one line, with their units: ``1 m 23 s`` is read as one."""
     narrow_and_unbroken = "\u202f"
     return _NUMBER_AND_UNIT.sub("\u00a0", text).replace(numbers.THIN_SPACE, narrow_and_unbroken)
+
+
+def headline(sentence: str) -> html.H1:
+    """The sentence that leads a page. Long names in it (paths, dotted names) break where they have a seam."""
+    return html.H1(_seamed(unbroken(sentence)), className="verdict")
+
+
+def _seamed(text: str) -> Content:
+    pieces: list[Any] = []
+    for word in _LONG_WORD.split(text):
+        if _LONG_WORD.fullmatch(word):
+            for piece in _SEAM.split(word):
+                pieces += [piece, html.Wbr()]
+            pieces.pop()
+        elif word:
+            pieces.append(word)
+    return pieces if len(pieces) > 1 else text
+
+
+def with_code(text: str) -> Content:
+    """A sentence in which what stands between backticks is code."""
+    pieces = text.split("`")
+    if len(pieces) < 3 or len(pieces) % 2 == 0:
+        return text
+    return [html.Code(piece) if number % 2 else piece for number, piece in enumerate(pieces) if piece]
 
 
 def severity(level: Severity) -> html.Span:

@@ -32,6 +32,8 @@ class Scope:
     modified_unix_s: float | None = None
     steps: int | None = None
     """Steps of the shown process; None when nothing could be read."""
+    damage: str = ""
+    """Where no process has steps: what could not be read of the log; "" when all could be."""
     trouble: str | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -70,6 +72,7 @@ def resolve(library: Library, address: Address) -> Scope:
         revision=view.entry.revision,
         modified_unix_s=entry.modified_unix_s,
         steps=0 if process is None else len(view.steps[process]),
+        damage=view.damage if process is None else "",
     )
 
 

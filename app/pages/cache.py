@@ -86,7 +86,7 @@ def head(use: CacheUse) -> list[Any]:
     if use.folder is not None:
         only = ", read only" if use.read_only else ""
         where = [html.P(["Persistent cache: ", parts.long_text(use.folder, 72, "place"), only], className="lead")]
-    return [html.H1(parts.unbroken(use.summary), className="verdict"), *where, key_figures(use)]
+    return [parts.headline(use.summary), *where, key_figures(use)]
 
 
 def key_figures(use: CacheUse) -> html.Dl:

@@ -5,7 +5,9 @@ Owns the layout of this page and the choice of the other run. Conclusions come f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import dash_mantine_components as dmc
@@ -75,7 +77,8 @@ def register(app: Dash, library: Library) -> None:
     )
     def list_others(stored: Any, search: Any) -> tuple[Any, Any]:
         names = others(library, Scope.from_json(stored).run)
-        return [{"value": name, "label": parts.middle(name, 44)} for name in names], against(search, names)
+        chosen = against(search, names, partial(opens, library))
+        return [{"value": name, "label": parts.middle(name, 44)} for name in names], chosen
 
     @app.callback(
         Output(Shell.LOCATION, "search", allow_duplicate=True),
@@ -86,7 +89,7 @@ def register(app: Dash, library: Library) -> None:
     )
     def choose(value: Any, search: Any, options: Any) -> Any:
         names = [option["value"] for option in options or ()]
-        if not value or value == against(search, names):
+        if not value or value == against(search, names, partial(opens, library)):
             return no_update
         return replace(Address.parse(search), against=value).search
 
@@ -102,7 +105,7 @@ def register(app: Dash, library: Library) -> None:
             raise PreventUpdate
         run = shown(library, stored).view.entry.id
         names = others(library, run)
-        other = against(search, names)
+        other = against(search, names, partial(opens, library))
         if other is None:
             return nothing_to_compare()
         heading, sections = page(library, other, run)
@@ -152,10 +155,23 @@ def others(library: Library, run: str | None) -> list[str]:
     return [name for name in (*names[place:], *names[:place]) if name != run]
 
 
-def against(search: str | None, names: list[str]) -> str | None:
-    """The run to compare with: that of the address, else the one recorded before; None when there is none."""
+def opens(library: Library, name: str) -> bool:
+    """Whether a run can be opened at all."""
+    try:
+        return library.derived("opens", [name], bool)
+    except InsightError:
+        return False
+
+
+def against(search: str | None, names: list[str], can_open: Callable[[str], bool] = bool) -> str | None:
+    """The run to compare with: that of the address, else the one recorded before; None when there is none.
+
+    One that cannot be opened is taken only where no other can, so that the page says why.
+    """
     wanted = Address.parse(search).against
-    return wanted if wanted in names else next(iter(names), None)
+    if wanted in names:
+        return wanted
+    return next(filter(can_open, names), None) or next(iter(names), None)
 
 
 def instead_of(wanted: str | None, other: str) -> list[html.Div]:
@@ -191,7 +207,7 @@ def head(found: Comparison, before: str, now: str) -> list[Any]:
     )
     verdict, because = found.verdict.summary, found.verdict.because
     return [
-        html.H1(parts.unbroken(verdict.removesuffix(because)), className="verdict"),
+        parts.headline(verdict.removesuffix(because)),
         *([html.P(parts.unbroken(because.strip()), className="lead")] if because else []),
         names,
         *(parts.notice(note, "warning") for note in found.notes),

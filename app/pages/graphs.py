@@ -205,7 +205,7 @@ def head(selected: Shown) -> list[Any]:
                 className="lead",
             )
         ]
-    return [html.H1(parts.unbroken(sentence), className="verdict"), *note]
+    return [parts.headline(sentence), *note]
 
 
 def detail(selected: Shown, graph: str, address: Address | None = None) -> html.Div:

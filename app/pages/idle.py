@@ -30,7 +30,7 @@ from ..legends import share_legend
 from ..scope import Shown, shown
 from .idle_windows import sections, table
 from .page import Page
-from .timeline import gap_href
+from .timeline import beyond, gap_href
 
 _CONFIG = {"displayModeBar": False, "doubleClick": "autosize", "showTips": False, "responsive": False}
 _LISTED = 10
@@ -129,8 +129,41 @@ def head(selected: Shown) -> list[Any]:
             "A read that waits for the device leaves nothing queued behind it",
         ),
     ]
-    sentence = parts.unbroken(period_sentence(period))
-    return [html.H1(sentence, className="verdict"), parts.key_figures(figures)]
+    return [parts.headline(period_sentence(period)), *_about(selected), parts.key_figures(figures)]
+
+
+def _about(selected: Shown) -> list[html.P]:
+    """What on this page follows a selection of steps, and what does not."""
+    chosen = _chosen(selected)
+    if chosen is None:
+        return []
+    only = f"Only the idle time of each step, the worst steps and the longest gaps are of {_steps_text(chosen)}."
+    return [html.P(parts.unbroken(f"This is about the whole run. {only}"), className="lead")]
+
+
+def _chosen(selected: Shown) -> tuple[int, int] | None:
+    """The first and last step of a selection; None when all steps are shown."""
+    rows = selected.rows["step"]
+    if len(rows) == len(selected.view.steps[selected.process]):
+        return None
+    return int(rows.iloc[0]), int(rows.iloc[-1])
+
+
+def _steps_text(steps: tuple[int, int]) -> str:
+    first, last = (numbers.count(step) for step in steps)
+    return f"step {first}" if first == last else f"steps {first} to {last}"
+
+
+def _gaps(selected: Shown, chosen: tuple[int, int] | None) -> list[tuple[IdleGap, list[html.Span]]]:
+    """The longest gaps of the chosen steps, each with what to say where it reaches beyond them."""
+    if chosen is None:
+        return [(gap, []) for gap in selected.view.timelines.worst_gaps(selected.process, _LISTED)]
+    timeline = selected.view.timelines.of(selected.process)
+    stretch = timeline.stretch_of_steps(*chosen)
+    if stretch is None:
+        return []
+    found = timeline.longest_gaps(*stretch, _LISTED)
+    return [(timeline.gap(index), beyond(timeline, index, stretch, "here")) for index in found]
 
 
 def legend(selected: Shown, scheme: Scheme) -> html.Div:
@@ -146,10 +179,11 @@ def legend(selected: Shown, scheme: Scheme) -> html.Div:
 
 def tables(selected: Shown, address: Address) -> list[Any]:
     """Warm-up against steady state, who leaves the device idle, the worst steps and gaps, all epochs, and all ranks."""
-    time, process = selected.view.timelines, selected.process
-    lines = _host_lines(time.host_lines(process))
-    first = [_periods(*time.periods(process)), html.Div([_openers(time.openers(process)), lines])]
-    second = [_worst_steps(selected.rows, address), _worst_gaps(time.worst_gaps(process, _LISTED), address)]
+    time, process, chosen = selected.view.timelines, selected.process, _chosen(selected)
+    within, of_all = ("", "") if chosen is None else (f" in {_steps_text(chosen)}", ", in the whole run")
+    lines = _host_lines(time.host_lines(process), of_all)
+    first = [_periods(*time.periods(process)), html.Div([_openers(time.openers(process), of_all), lines])]
+    second = [_worst_steps(selected.rows, address, within), _worst_gaps(_gaps(selected, chosen), address, within)]
     pairs = [html.Div(pair, className="pair") for pair in (first, second)]
     whole = [_epochs(time.epochs(process), address), _ranks(selected.view.report.time.ranks)]
     return [*pairs, sections(time.measured(process)), *whole]
@@ -199,7 +233,7 @@ def _steps_word(period: Period) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _openers(openers: Sequence[Opener]) -> html.Section | None:
+def _openers(openers: Sequence[Opener], of_all: str) -> html.Section | None:
     if not openers:
         return None
     whole = sum(opener.idle_s for opener in openers)
@@ -220,7 +254,7 @@ def _openers(openers: Sequence[Opener]) -> html.Section | None:
         "share",
         "could be hidden",
     )
-    return parts.section("What leaves the device idle", table(columns, rows))
+    return parts.section(f"What leaves the device idle{of_all}", table(columns, rows))
 
 
 def _opener(opener: Opener) -> Any:
@@ -231,7 +265,7 @@ def _opener(opener: Opener) -> Any:
     return [html.Strong(_OPENER_WORDS[opener.kind].capitalize()), " ", parts.code_place(place.site), *called]
 
 
-def _host_lines(lines: Sequence[HostLine]) -> html.Section | None:
+def _host_lines(lines: Sequence[HostLine], of_all: str) -> html.Section | None:
     """Where the host ran Python of its own."""
     if not lines:
         return None
@@ -245,7 +279,7 @@ def _host_lines(lines: Sequence[HostLine]) -> html.Section | None:
         for line in lines
     ]
     columns = ("Line of the training thread while it ran Python and traced", "samples", "share", "time")
-    return parts.section("Python and tracing after warm-up, by line", table(columns, rows))
+    return parts.section(f"Python and tracing after warm-up, by line{of_all}", table(columns, rows))
 
 
 def _line(line: HostLine) -> Any:
@@ -255,7 +289,7 @@ def _line(line: HostLine) -> Any:
     return [parts.code_place(line.site), *called, quiet]
 
 
-def _worst_steps(rows: pd.DataFrame, address: Address) -> html.Section | None:
+def _worst_steps(rows: pd.DataFrame, address: Address, within: str) -> html.Section | None:
     idle = rows[[f"idle_{state.value}_ns" for state in HostState]]
     if idle.isna().all(axis=None):
         return None
@@ -278,14 +312,15 @@ def _worst_steps(rows: pd.DataFrame, address: Address) -> html.Section | None:
                 numbers.count(int(rows.loc[index, "compiles"])),
             ]
         )
-    return parts.section("Worst steps", table(("step", "length", "idle", "share", "mostly while", "compiles"), cells))
+    columns = ("step", "length", "idle", "share", "mostly while", "compiles")
+    return parts.section(f"Worst steps{within}", table(columns, cells))
 
 
-def _worst_gaps(gaps: Sequence[IdleGap], address: Address) -> html.Section | None:
+def _worst_gaps(gaps: Sequence[tuple[IdleGap, list[html.Span]]], address: Address, within: str) -> html.Section | None:
     if not gaps:
         return None
-    items = [html.Li(dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address))) for gap in gaps]
-    return parts.section("Longest gaps", html.Ol(items, className="gaps"))
+    items = [html.Li([dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address)), *more]) for gap, more in gaps]
+    return parts.section(f"Longest gaps{within}", html.Ol(items, className="gaps"))
 
 
 def _epochs(epochs: Sequence[Period], address: Address) -> html.Section | None:

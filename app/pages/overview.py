@@ -61,7 +61,7 @@ def head(report: Report, notices: list[html.P]) -> list[Any]:
         text = f"Removing it saves at most {numbers.duration(verdict.saves_s)}, {share} of this run."
         saves = [html.P(text, className="lead")]
     return [
-        html.H1(parts.unbroken(verdict.summary), className="verdict"),
+        parts.headline(verdict.summary),
         *saves,
         *shapes(report),
         key_figures(report),
@@ -190,7 +190,7 @@ def _cost_row(place: int, entry: Recompile | Finding, wall_s: float, link: str |
             html.Td(numbers.share(cost, wall_s), className="number"),
             html.Td(numbers.plural(entry.count, unit), className="number"),
             html.Td(_where(entry, where)),
-            html.Td(entry.advice, className="advice"),
+            html.Td(parts.with_code(entry.advice), className="advice"),
             html.Td(parts.severity(entry.severity)),
         ],
         className="expected" if expected else None,

@@ -106,7 +106,7 @@ def head(view: RunView) -> list[Any]:
     checkpoints = view.report.checkpoints
     if checkpoints is not None:
         lead.append(html.P(parts.unbroken(checkpoints.summary), className="lead"))
-    return [html.H1(parts.unbroken(sentence), className="verdict"), *lead, key_figures(view, devices)]
+    return [parts.headline(sentence), *lead, key_figures(view, devices)]
 
 
 def key_figures(view: RunView, devices: DeviceFacts) -> html.Dl:

@@ -148,7 +148,7 @@ def _member_row(number: int, member: Member, kept: frozenset[str]) -> dict[str, 
 
 def head(selected: Shown) -> list[Any]:
     """The sentence that leads the page."""
-    lines: list[Any] = [html.H1(parts.unbroken(sentence(selected.view.report)), className="verdict")]
+    lines: list[Any] = [parts.headline(sentence(selected.view.report))]
     if selected.steps is not None:
         first, last = map(numbers.count, selected.steps)
         text = f"The table lists the causes of steps {first} to {last}; its numbers are of the whole run."

@@ -120,7 +120,7 @@ def _advice(entry: Recompile, shapes: ShapeFacts | None) -> list[Any]:
         html.Div(
             [
                 html.H4("What to change"),
-                html.P(parts.unbroken(entry.advice), className="advice"),
+                html.P(parts.with_code(parts.unbroken(entry.advice)), className="advice"),
                 parts.command(code) if code else None,
             ],
             className="change",

@@ -172,7 +172,7 @@ def answer(problem: Problem, wish: Wish) -> tuple[Advice, Plan, str]:
 def head(advice: Advice) -> list[Any]:
     """The sentence that leads the page, and what qualifies it."""
     notes = [parts.notice(note, "warning" if note.startswith("Thin") else "info") for note in advice.notes]
-    return [html.H1(parts.unbroken(advice.summary), className="verdict"), *notes]
+    return [parts.headline(advice.summary), *notes]
 
 
 def outcome(problem: Problem, advice: Advice, plan: Plan) -> html.Dl:

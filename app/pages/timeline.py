@@ -193,7 +193,7 @@ def head(timeline: Timeline, totals: Totals, stretch: Stretch) -> list[Any]:
     where = "outside of any step" if steps is None else _steps_word(steps)
     note = f"{where[0].upper()}{where[1:]}."
     how = " Drag to look closer, double-click for the whole run, click an idle stretch of the device to see why."
-    return [html.H1(parts.unbroken(totals.sentence()), className="verdict"), html.P(note + how, className="lead")]
+    return [parts.headline(totals.sentence()), html.P(note + how, className="lead")]
 
 
 def _steps_word(steps: tuple[int, int]) -> str:
@@ -225,12 +225,26 @@ def gap_href(gap: IdleGap, address: Address, closer: bool = True) -> str:
 
 
 def _overview_of_gaps(timeline: Timeline, address: Address, stretch: Stretch) -> html.Section:
-    gaps = [timeline.gap(index) for index in timeline.longest_gaps(*stretch, _LISTED_GAPS)]
+    gaps = [(timeline.gap(index), index) for index in timeline.longest_gaps(*stretch, _LISTED_GAPS)]
     if not gaps:
         none = "The device is never idle in this stretch of time." if timeline.observed else _NOT_OBSERVED
         return parts.section("Idle gaps", html.P(none, className="quiet"))
-    items = [html.Li(dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address))) for gap in gaps]
+    items = [
+        html.Li([dcc.Link(parts.unbroken(gap.summary), href=gap_href(gap, address)), *beyond(timeline, index, stretch)])
+        for gap, index in gaps
+    ]
     return parts.section("Longest idle gaps in view", html.Ol(items, className="gaps"))
+
+
+def beyond(timeline: Timeline, index: int, stretch: Stretch, where: str = "in view") -> list[html.Span]:
+    """How much of a gap is in a stretch of time, where not all of it is."""
+    begin, end = int(timeline.gaps.starts[index]), int(timeline.gaps.ends[index])
+    sides = [word for word, out in (("earlier", begin < stretch[0]), ("later", end > stretch[1])) if out]
+    if not sides:
+        return []
+    part = numbers.nanoseconds(min(end, stretch[1]) - max(begin, stretch[0]), inferred=True)
+    text = f" {part} of it {where}; the rest is {' and '.join(sides)}."
+    return [html.Span(parts.unbroken(text), className="quiet")]
 
 
 def _gap_section(

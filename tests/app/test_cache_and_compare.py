@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,18 @@ def test_which_run_is_compared(library: Library) -> None:
     assert Address.parse("?against=x").search == "?against=x"
     assert Address(run="a", against="x").of_other_run("x").against is None
     assert Address(run="a", against="x").of_other_run("b").against == "x"
+
+
+def test_a_run_that_cannot_be_opened_is_not_compared_with_unasked(library: Library, tmp_path: Path) -> None:
+    for name in ("newest", "broken", "older"):
+        build_run(tmp_path / name, steps=3)
+    facts = tmp_path / "broken" / "run.json"
+    facts.write_text(facts.read_text().replace('"schema": 1', '"schema": 99'))
+    here = Library(tmp_path)
+    can_open = partial(compare.opens, here)
+    assert compare.against(None, ["broken", "older"], can_open) == "older"
+    assert compare.against("?against=broken", ["older", "broken"], can_open) == "broken", "asked for: the page says why"
+    assert compare.against(None, ["broken"], can_open) == "broken"
 
 
 def test_a_run_that_cannot_be_compared_with_is_named(library: Library) -> None:

@@ -202,6 +202,18 @@ def test_instead_of_a_page(tmp_path: Path) -> None:
     assert messages.instead_of_page(replace(begun, steps=1), tmp_path) is None
 
 
+def test_a_log_that_cannot_be_read_is_not_blamed_on_the_user(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", 3)
+    (part,) = run.rglob("part-*.parquet")
+    part.write_text("a,b")
+    told = text_of(messages.instead_of_page(resolve(Library(tmp_path), Address()), tmp_path))
+    assert "1 part of the log could not be read" in told and part.name in told and "from a copy" in told
+    assert "prof.step()" not in told
+    newer = Scope(run="a", state="ended", steps=0, damage="process.json was written by a newer one; upgrade it")
+    assert "from a copy" not in text_of(messages.instead_of_page(newer, tmp_path))
+    assert "no log" in text_of(messages.instead_of_page(Scope(run="a", state="empty", steps=0), tmp_path))
+
+
 def test_a_crash_is_said(tmp_path: Path) -> None:
     recording = Recording(tmp_path / "run")
     recording.step()
@@ -240,3 +252,17 @@ def test_a_size_that_rounds_to_nothing_is_not_shown_as_zero() -> None:
     from xla_insight_app.pages import graphs
 
     assert [graphs._WORDING["bytes"](n_bytes) for n_bytes in (None, 0, 1074)] == ["n/a", "<1 kB", "1.07 kB"]
+
+
+def test_code_in_advice_is_shown_as_code() -> None:
+    told = parts.with_code("Pad to 96, and `xla-insight shapes` has the lines.")
+    assert [type(piece).__name__ for piece in told] == ["str", "Code", "str"] and "`" not in text_of(told)
+    assert parts.with_code("a ` alone") == "a ` alone" and parts.with_code("none") == "none"
+
+
+def test_long_names_in_a_headline_break_at_their_seams() -> None:
+    head = parts.headline("At train (DataCollatorForLanguageModeling.torch_call, x.py:3) it changed")
+    words = [piece for piece in head.children if isinstance(piece, str)]
+    assert words[1:6] == ["(Data", "Collator", "For", "Language", "Modeling."]
+    assert "".join(words) == "At train (DataCollatorForLanguageModeling.torch_call, x.py:3) it changed"
+    assert parts.headline("Nothing at train.py:40.").children == "Nothing at train.py:40."

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from xla_insight_app.address import Address
 from xla_insight_app.data import Library
 from xla_insight_app.ids import Timeline as Ids
@@ -148,12 +150,56 @@ def test_ticks_are_round_and_told_from_the_left_edge_when_deep_in_a_run() -> Non
     assert texts[:3] == ["0", "+200 ns", "+400 ns"] and title == "time since 3600.000000017 s"
 
 
+@given(st.integers(0, 10**15), st.integers(20, 10**15), st.integers(3, 24))
+def test_ticks_of_an_axis_are_told_apart(begin: int, length: int, wanted: int) -> None:
+    ticks, texts, _ = time_ticks(begin, begin + length, wanted)
+    assert len(set(texts)) == len(texts) == len(ticks) <= wanted + 1
+    assert all(begin <= tick <= begin + length for tick in ticks)
+
+
+def test_ticks_after_the_first_minute_and_hour() -> None:
+    assert time_ticks(67.5e9, 69.3e9, 5)[1] == ["1 m 7.5 s", "1 m 8 s", "1 m 8.5 s", "1 m 9 s"]
+    assert time_ticks(3700e9, 3800e9, 10)[1][:3] == ["1 h 1 m 40 s", "1 h 1 m 50 s", "1 h 2 m 0 s"]
+    assert time_ticks(0, 7200e9, 4)[1] == ["0", "30 m 0 s", "1 h 0 m", "1 h 30 m", "2 h 0 m"]
+
+
+def test_a_gap_that_reaches_beyond_the_view_says_how_much_is_in_it(selected: Shown) -> None:
+    lines = selected.view.timelines.of(0)
+    (index,) = lines.longest_gaps(lines.begin_ns, lines.end_ns, 1)
+    begin, end = int(lines.gaps.starts[index]), int(lines.gaps.ends[index])
+    *_, whole = timeline.content(selected, Address(run="run"), SCREEN)
+    assert "of it in view" not in text_of(whole)
+    cut = Address(run="run", time=(begin + 1000, begin + 3000))
+    *_, detail = timeline.content(selected, cut, SCREEN)
+    assert "~2\u00a0µs of it in view; the rest is earlier and later." in text_of(detail)
+    *_, detail = timeline.content(selected, Address(run="run", time=(begin + 1000, end)), SCREEN)
+    assert "the rest is earlier." in text_of(detail)
+
+
 def test_the_idle_page_leads_with_what_the_device_waits_for(selected: Shown) -> None:
     text = text_of(idle.head(selected))
     assert text.startswith("After warm-up the device has nothing to run for")
     for word in ("idle", "device busy", "overlap", "a step", "warm-up", "idle after value reads"):
         assert word in text
     assert "idle while" in text_of(idle.legend(selected, Scheme.LIGHT))
+
+
+def test_with_steps_selected_the_idle_page_says_what_is_of_the_whole_run(selected: Shown) -> None:
+    chosen = replace(selected, steps=(30, 30))
+    assert "This is about the whole run." in text_of(idle.head(chosen)) and "step 30." in text_of(idle.head(chosen))
+    text = text_of(idle.tables(chosen, Address(run="run", steps=(30, 30))))
+    for heading in (
+        "What leaves the device idle, in the whole run",
+        "Worst steps in step 30",
+        "Longest gaps in step 30",
+    ):
+        assert heading in text
+    gaps = text[text.index("Longest gaps") :]
+    assert "in step 0:" not in gaps, "the compile of the first step lies elsewhere"
+    assert "of it here; the rest is " in gaps
+    everything = text_of([idle.head(selected), idle.tables(selected, Address(run="run"))])
+    assert "whole run" not in everything and "Longest gaps in" not in everything
+    assert "whole run" not in text_of(idle.head(replace(selected, steps=(900, 901)))), "all is shown: there is none"
 
 
 def test_the_idle_tables(selected: Shown) -> None:

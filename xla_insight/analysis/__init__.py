@@ -62,6 +62,8 @@ def _report(opened: Run, tables: RunTables, names: dict[str, str]) -> Report:
     wall_s = time.wall_s * facts.processes
     totals = Totals(graphs.compiles, wall_s, shapes)
     recompiles = recompile_entries(explained, history, tables, totals)
+    # Last: by now it is known which graphs could not be read.
+    problems = (*opened.problems, *filter(None, [opened.graph_damage()]))
     return Report(
         run=facts,
         steps=steps,
@@ -70,7 +72,7 @@ def _report(opened: Run, tables: RunTables, names: dict[str, str]) -> Report:
         findings=findings,
         time=time,
         verdict=verdict(Evidence(facts, steps, graphs, recompiles, findings, time, shapes)),
-        data=data_facts(tables, opened.state, opened.skipped_parts, tuple(opened.problems)),
+        data=data_facts(tables, opened.state, opened.skipped_parts, problems),
         shapes=shapes,
         devices=device_facts(tables, main),
         checkpoints=checkpoint_facts(tables, main),
@@ -101,4 +103,5 @@ def _run_facts(run: Run, tables: RunTables, main: Process | None) -> RunFacts:
         started_unix_s=started_ns / 1e9 if isinstance(started_ns, int) else None,
         state=run.state,
         failed=any(process.facts.get("ended") == "exception" for process in run.processes),
+        exceptions=tuple(dict.fromkeys(str(text).rstrip(": ") for text in tables["endings"]["detail"])),
     )

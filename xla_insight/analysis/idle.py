@@ -70,14 +70,18 @@ class Gaps:
         return slice(first, max(first, int(np.searchsorted(self.starts, end_ns, side="left"))))
 
 
-def longest(gaps: Gaps, count: int, inside: slice = slice(None)) -> list[int]:
-    """Numbers of the longest gaps of a stretch, longest first; of equals the first."""
-    lengths = gaps.lengths[inside]
+def longest(gaps: Gaps, count: int, stretch: tuple[int, int] | None = None) -> list[int]:
+    """Numbers of the longest gaps, longest first; of equals the first. Of a stretch of time: those that share an
+    instant with it, by the part that lies in it."""
+    inside, lengths = slice(0, None), gaps.lengths
+    if stretch is not None:
+        inside = gaps.within(*stretch)
+        lengths = np.minimum(gaps.ends[inside], stretch[1]) - np.maximum(gaps.starts[inside], stretch[0])
     near = np.arange(len(lengths))
     if len(lengths) > count:  # to sort all of them for a few takes longest
         near = np.flatnonzero(lengths >= np.partition(lengths, len(lengths) - count)[len(lengths) - count])
     order = near[np.argsort(-lengths[near], kind="stable")[:count]]
-    return [(inside.start or 0) + int(index) for index in order]
+    return [inside.start + int(index) for index in order]
 
 
 NO_GAPS = Gaps(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, len(STATES)), np.int64))

@@ -41,6 +41,8 @@ QUERIES = {
     "windows": "select process, time_ns, duration_ns, name, stop_ns, first_step, last_step, wall_ns, note from windows"
     " where wall_ns is not null order by process, time_ns",
     "epochs": "select process, time_ns, detail as source from marks where name = 'epoch' order by process, time_ns",
+    "endings": "select process, detail from marks where name = 'exception' and detail is not null"
+    " order by process, time_ns",
     "losses": "select process, what, count, why from losses",
 }
 

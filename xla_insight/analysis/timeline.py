@@ -136,8 +136,8 @@ class Timeline:
         return describe_gap(self._tables, self._process, self._places, index)
 
     def longest_gaps(self, begin_ns: int, end_ns: int, count: int) -> list[int]:
-        """Numbers of the longest gaps that share an instant with a stretch of time, longest first."""
-        return longest(self.gaps, count, self.gaps.within(begin_ns, end_ns))
+        """Numbers of the gaps with the longest parts in a stretch of time, longest first."""
+        return longest(self.gaps, count, (begin_ns, end_ns))
 
     def opener_stack(self, index: int) -> tuple[tuple[str, int, str], ...]:
         """(file, line, function), innermost first, of the cut that opened a gap; empty when none did."""

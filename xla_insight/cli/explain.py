@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from xla_insight.cli.output import standard_output
+from xla_insight.cli.output import standard_output, tell_damage
 
 if TYPE_CHECKING:
     from xla_insight.store.reader import Run
@@ -41,6 +41,7 @@ def explain_command(
 
     with open_run(run) as opened:
         report = analyze(opened)
+        tell_damage(opened.log_damage(), opened.graph_damage())
         targets = find_targets(report, wanted, opened.sql("select distinct graph from graphs")["graph"])
         other = None if against is None else find_graph(opened.graph_hashes(), against)
         found = [explain(target, opened.hlo, other) for target in targets]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from xla_insight.cli.output import standard_output
+from xla_insight.cli.output import standard_output, tell_damage
 from xla_insight.errors import UsageError
 
 
@@ -48,6 +48,7 @@ def export_command(
     from xla_insight.store.reader import open_run
 
     with open_run(run) as opened, standard_output() as stream:
+        tell_damage(opened.log_damage())
         tables = load_tables(opened)
         if perfetto is not None:
             from xla_insight.report.perfetto import export_perfetto

@@ -31,6 +31,13 @@ def standard_output() -> Iterator[TextIO]:
         raise typer.Exit(BROKEN_PIPE_EXIT_CODE) from None
 
 
+def tell_damage(*damages: str) -> None:
+    """What could not be read of a run, one line each on stderr: results that lack it look like those of a whole run."""
+    for damage in filter(None, damages):
+        text = "".join(char if char.isprintable() else "\ufffd" for char in damage)
+        print(f"xla-insight: {text}", file=sys.stderr)
+
+
 def discard_output() -> None:
     """Drop what stdout still holds: the interpreter flushes it once more at exit, and that must not fail again."""
     with suppress(OSError, ValueError, AttributeError):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from xla_insight.cli.output import standard_output
+from xla_insight.cli.output import standard_output, tell_damage
 from xla_insight.facts.shapes import Objective
 
 
@@ -39,6 +39,7 @@ def shapes_command(
     from xla_insight.store.reader import open_run
 
     with open_run(run) as opened:
+        tell_damage(opened.log_damage())
         problem = shape_problem(opened)
         advice = None if problem is None else advise(problem, horizon, buckets, objective)
         nothing = problem is None or not (problem.axes or problem.rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from xla_insight.cli.output import standard_output
+from xla_insight.cli.output import standard_output, tell_damage
 from xla_insight.errors import QueryError, UsageError
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def sql_command(
         return
     if not query.strip():
         raise UsageError("the query is empty; leave it out to see the tables")
+    tell_damage(opened.log_damage())
     table = opened.arrow(query)
     columns = table.column_names
     with standard_output() as stream:

@@ -72,6 +72,8 @@ class RunFacts:
     """Whether the program, or a process of it, ended with an exception."""
     paths: dict[str, str] = field(default_factory=dict)
     """What sentences call files whose short names would be the same; most often empty."""
+    exceptions: tuple[str, ...] = ()
+    """Type and message of each exception that ended the training, in order of the processes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +183,7 @@ class IdleGap:
     """A stretch in which the device had nothing to run.
 
     ``cause`` is the host state that takes most of it, ``site`` where that happened. ``opened_by`` (`read` or `sync`) is
-    what the training thread was blocked in when the device ran out of work, at ``opened_site``; None: not blocked.
-    """
+    what the training thread was blocked in when the device ran out of work, at ``opened_site``; None: not blocked."""
 
     process: int
     step: int | None

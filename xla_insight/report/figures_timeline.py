@@ -33,6 +33,12 @@ _LEAST_MARK = 0.3
 _HOVERED_STATES = 3
 _TICK_PX = 120
 _STEP_LABEL_PX = 44
+_MINUTE_NS = 60e9
+_UNITS = (("s", 1e9), ("ms", 1e6), ("µs", 1e3), ("ns", 1))
+_CLOCK_S = (10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600)
+"""Distances of ticks from ten seconds to an hour."""
+_DIGITS = 12
+"""Enough to write a tick in full."""
 
 
 def plot_px() -> int:
@@ -278,13 +284,34 @@ def time_ticks(begin_ns: float, end_ns: float, wanted: int) -> tuple[list[float]
     step = _round_step((end_ns - begin_ns) / wanted)
     if begin_ns / step < 1000:
         ticks = [step * number for number in range(math.ceil(begin_ns / step), math.floor(end_ns / step) + 1)]
-        return ticks, [numbers.nanoseconds(tick) if tick else "0" for tick in ticks], "time since the first step began"
+        return ticks, [_tick_text(tick, step) for tick in ticks], "time since the first step began"
     count = math.floor((end_ns - begin_ns) / step) + 1
     ticks = [begin_ns + step * number for number in range(count)]
-    texts = ["0", *(f"+{numbers.nanoseconds(step * number)}" for number in range(1, count))]
+    texts = ["0", *(f"+{_tick_text(step * number, step)}" for number in range(1, count))]
     return ticks, texts, f"time since {begin_ns / 1e9:.9f}".rstrip("0").rstrip(".") + " s"
 
 
+def _tick_text(ns: float, step: float) -> str:
+    """The time of a tick in full, so that no two ticks read the same; parts that no tick needs are left out."""
+    if ns < _MINUTE_NS:
+        if not ns:
+            return "0"
+        unit, length = next((unit, length) for unit, length in _UNITS if ns >= length or length == 1)
+        return f"{numbers.significant(ns / length, _DIGITS)} {unit}"
+    hours, rest = divmod(ns, 60 * _MINUTE_NS)
+    minutes, rest = divmod(rest, _MINUTE_NS)
+    parts = [f"{numbers.count(hours)} h"] if hours else []
+    parts.append(f"{minutes:.0f} m")
+    if not hours or step % _MINUTE_NS:
+        parts.append(f"{numbers.significant(rest / 1e9, _DIGITS)} s")
+    return " ".join(parts)
+
+
 def _round_step(rough: float) -> float:
-    magnitude = 10.0 ** math.floor(math.log10(max(1.0, rough)))
-    return next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= rough)
+    """The next round length: of seconds by tens, of minutes and hours as a clock has them."""
+    clock = [seconds * 1e9 for seconds in _CLOCK_S if seconds * 1e9 >= rough]
+    if rough > 1e9 * _CLOCK_S[0] and clock:
+        return clock[0]
+    unit = 1.0 if clock else 60 * _MINUTE_NS
+    magnitude = 10.0 ** math.floor(math.log10(max(1.0, rough / unit)))
+    return next(factor * magnitude * unit for factor in (1, 2, 5, 10) if factor * magnitude * unit >= rough)

@@ -35,6 +35,7 @@ _ASCII_SHAPES = {
 STYLES = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 _INFERRED_NOTE = "~ inferred from dispatch and ready times, not measured."
 _BAR_WIDTH = 64
+_MESSAGE = 400
 _LINE_BREAKS = re.compile(r"[\t\r\n\v\f]+")
 _Entry = Recompile | Finding
 
@@ -123,11 +124,17 @@ def _verdict(report: Report, terminal: bool) -> RenderableType:
     if report.verdict.saves_s:
         lines.append(Text(f"Removing it saves at most {numbers.duration(report.verdict.saves_s)}."))
     run = report.run
+    lines.extend(Text(f"Training ended with {_cut(plain_line(text))}") for text in run.exceptions)
     name = plain_line(run.path.rstrip("/").rsplit("/", 1)[-1] or run.id)
     title = f"{name} · {run.state}" if run.state != "ended" else name
     if terminal:
         return Panel(Group(*lines), title=Text(title), title_align="left", box=box.ROUNDED, padding=(0, 1))
     return Group(Text(title), *lines)
+
+
+def _cut(text: str) -> str:
+    """A message of a library can be pages long; all of it is in the JSON."""
+    return text if len(text) <= _MESSAGE else f"{text[:_MESSAGE]}…"
 
 
 def _figures(report: Report) -> RenderableType:

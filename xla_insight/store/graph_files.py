@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 
 import pyarrow as pa
 
@@ -34,6 +35,20 @@ def graph_of(name: str, suffix: str = HLO) -> str | None:
     return graph if name.endswith(suffix) and _GRAPH.fullmatch(graph) else None
 
 
+def misfits(known: object, sizes: Mapping[str, int]) -> set[str]:
+    """Files of the folder that are not as they were written: gone, empty, or of another size.
+
+    ``known`` is what the facts of the process say: graph -> [bytes on disk, bytes unpacked]; ``sizes`` what is there.
+    """
+    wrong = {name for name, size in sizes.items() if not size and name.endswith((HLO, OPTIMIZED, IR))}
+    for graph, stored in known.items() if isinstance(known, Mapping) else ():
+        if isinstance(stored, list) and stored and _GRAPH.fullmatch(str(graph)):
+            name = f"{graph}{HLO}"
+            if sizes.get(name) != stored[0]:
+                wrong.add(name)
+    return wrong
+
+
 def write_compressed(path: str, content: bytes) -> int:
     """Write ``content`` to ``path`` as a Zstandard frame; its size in bytes. Raises OSError."""
     packed: bytes = pa.Codec("zstd", compression_level=_LEVEL).compress(content, asbytes=True)
@@ -47,6 +62,8 @@ def write_compressed(path: str, content: bytes) -> int:
 
 def decompress(packed: bytes, limit: int = MAX_MODULE_BYTES) -> bytes | None:
     """The content of a stored graph; None when it is damaged or unpacks to more than ``limit`` bytes."""
+    if not packed:  # an empty stream unpacks to nothing, but nothing that was stored is empty
+        return None
     try:
         content: bytes = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(limit + 1)
     except (OSError, pa.ArrowException):

@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xla_insight.errors import QueryError, RunFormatError
+from xla_insight.facts import numbers
 from xla_insight.store.columns import Wanted, read_columns
 from xla_insight.store.database import Lifetime, build_database
-from xla_insight.store.graph_files import FOLDER, HLO, IR, MAX_MODULE_BYTES, OPTIMIZED, decompress, graph_of
+from xla_insight.store.graph_files import FOLDER, HLO, IR, MAX_MODULE_BYTES, OPTIMIZED, decompress, graph_of, misfits
 from xla_insight.store.loading import Loaded, ProcessLog, load
 from xla_insight.store.run_files import RefusedError, RemoteFiles
 from xla_insight.store.views import TABLES
@@ -31,6 +32,7 @@ from xla_insight.store.window_files import MAX_WINDOW_BYTES, window_file
 LIVE_S = 15.0
 """A process that has not ended and wrote within this time is taken to be recording."""
 
+_NAMED_PROBLEMS = 3
 _BATCH_ROWS = 131_072
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
@@ -63,6 +65,7 @@ class Run:
         self.skipped_parts = loaded.skipped_parts
         self.problems: list[str] = loaded.problems
         self._files = loaded.files
+        self._unreadable: set[str] = set()
         try:
             self._database = build_database(loaded)
         except (duckdb.Error, pa.ArrowException, OSError) as error:
@@ -197,12 +200,47 @@ class Run:
 
     def _graph(self, graph: str, suffix: str) -> bytes | None:
         name = self._graph_files.get((graph, suffix))
-        if name is None:
-            return None
+        return None if name is None else self._stored(name)
+
+    def _stored(self, name: str) -> bytes | None:
+        """The content of a file of a graph. One that cannot be read is remembered: see `graph_damage`."""
         try:
-            return decompress(self._files.read(name, MAX_MODULE_BYTES))
+            content = decompress(self._files.read(name, MAX_MODULE_BYTES))
         except (OSError, RefusedError):
-            return None
+            content = None
+        if content is None:
+            self._unreadable.add(name)
+        return content
+
+    def log_damage(self) -> str:
+        """What of the log could not be read, in one line; "" when all could be."""
+        named = self.problems[:_NAMED_PROBLEMS]
+        more = len(self.problems) - len(named)
+        text = "; ".join(named) + (f"; and {more} more" if more else "")
+        if not self.skipped_parts:
+            return text
+        return f"{numbers.plural(self.skipped_parts, 'part')} of the log could not be read: {text}"
+
+    def graph_damage(self) -> str:
+        """How many stored graphs are missing or damaged, as a sentence; "" when none is known to be.
+
+        Told by the sizes of the files, and by what reading showed so far; no graph is read for it whose size is right.
+        """
+        broken = set(self._unreadable)
+        for process in self.processes:
+            folder = f"{process.folder}/{FOLDER}"
+            known = {} if process.live else process.facts.get("graphs")
+            sizes = self._files.sizes(folder)
+            # A graph that was written again after the facts has another size and is whole.
+            wrong = {f"{folder}/{name}" for name in misfits(known, sizes)} - broken
+            broken |= {name for name in wrong if self._stored(name) is None}
+        if not broken:
+            return ""
+        count = numbers.plural(len(broken), "stored graph")
+        return (
+            f"{count} cannot be read (missing or damaged, as {min(broken)}): what they hold was not compared, "
+            "so that causes may be told as unknown."
+        )
 
     def window(self, process: int, name: str) -> bytes | None:
         """The profiler session of a device window (table ``windows``) of a process; None when not kept, or damaged."""

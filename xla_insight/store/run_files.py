@@ -6,6 +6,7 @@ refused. Leaves what the bytes mean to ``loading``.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import stat
@@ -35,6 +36,14 @@ class LocalFiles:
             return sorted(os.listdir(self._checked(folder)))
         except (OSError, RefusedError):
             return []
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Name and bytes of each file in a folder of the run; empty when it cannot be listed."""
+        found = {}
+        for name in self.names(folder):
+            with contextlib.suppress(OSError):
+                found[name] = os.stat(os.path.join(self.path, folder, name)).st_size
+        return found
 
     def read(self, name: str, limit: int | None = None) -> bytes:
         """The content of a file. Raises OSError, or RefusedError."""
@@ -85,13 +94,12 @@ class RemoteFiles:
 
     def names(self, folder: str = "") -> list[str]:
         """Names in a folder of the run; empty when it cannot be listed."""
-        try:
-            found = self._filesystem.ls(self._join(folder), detail=False)
-        except FileNotFoundError:
-            return []
-        except Exception as error:
-            raise RunNotFoundError(f"{self.path} cannot be read ({type(error).__name__}: {error})") from error
-        return sorted(str(name).rstrip("/").rsplit("/", 1)[-1] for name in found)
+        return sorted(_last_name(entry["name"]) for entry in self._list(folder))
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Name and bytes of each file in a folder of the run, as far as the place tells; asked for once."""
+        listed = ((_last_name(entry["name"]), entry.get("size")) for entry in self._list(folder))
+        return {name: size for name, size in listed if isinstance(size, int)}
 
     def read(self, name: str, limit: int | None = None) -> bytes:
         """The content of a file. Raises OSError, or RefusedError."""
@@ -126,8 +134,21 @@ class RemoteFiles:
         """Remove the copies."""
         self._folder.cleanup()
 
+    def _list(self, folder: str) -> list[dict[str, Any]]:
+        try:
+            found: list[dict[str, Any]] = self._filesystem.ls(self._join(folder), detail=True)
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise RunNotFoundError(f"{self.path} cannot be read ({type(error).__name__}: {error})") from error
+        return found
+
     def _join(self, name: str) -> str:
         return f"{self._base}/{name}" if name else str(self._base)
+
+
+def _last_name(path: object) -> str:
+    return str(path).rstrip("/").rsplit("/", 1)[-1]
 
 
 RunFiles = LocalFiles | RemoteFiles

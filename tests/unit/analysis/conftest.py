@@ -59,6 +59,7 @@ COLUMNS = {
     "saves": ["process", "time_ns", "duration_ns", "thread", "name"],
     "faults": ["process", "what", "count"],
     "epochs": ["process", "time_ns", "source"],
+    "endings": ["process", "detail"],
     "losses": ["process", "what", "count", "why"],
     "windows": [
         "process",

@@ -80,6 +80,15 @@ def test_the_longest_gaps_of_a_stretch_come_first(tables: RunTables) -> None:
     assert timeline.opener_stack(opened)[0][0].endswith("transformers/masking_utils.py")
 
 
+def test_gaps_of_a_stretch_are_ranked_by_their_part_in_it(tables: RunTables) -> None:
+    timeline = Timeline(tables, 0)
+    gaps = timeline.gaps
+    (longest,) = timeline.longest_gaps(timeline.begin_ns, timeline.end_ns, 1)
+    other = longest + 1
+    begin, end = int(gaps.ends[longest]) - 1000, int(gaps.ends[other])
+    assert timeline.longest_gaps(begin, end, 2) == [other, longest], "of the longest gap only 1 µs is in view"
+
+
 def test_a_stretch_is_said_in_one_sentence(tables: RunTables) -> None:
     timeline = Timeline(tables, 0)
     said = timeline.totals(timeline.begin_ns, timeline.end_ns).sentence()

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.synthetic import build_run
+from tests.synthetic import MONO_NS, build_run, process_facts
 from xla_insight import cli
+from xla_insight.facts.events import Event, Kind
+from xla_insight.store.writer import RunWriter
 
 Output = pytest.CaptureFixture[str]
 
@@ -120,3 +122,17 @@ def test_digits_are_exact_and_json_is_json(run: str, query: str, rows: list[obje
 def test_a_value_without_a_form_is_one_line(run: str, capsys: Output) -> None:
     assert cli.main(["sql", run, "select date '99999-01-01'"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_what_ended_the_training_is_said_in_text_and_json(tmp_path: Path, capsys: Output) -> None:
+    run = str(tmp_path / "run")
+    writer = RunWriter.create(run, group=None, run_facts={}, process_facts=process_facts())
+    message = "ValueError: loss exploded\nat step 5 " + "x" * 1000
+    writer.append([Event(MONO_NS, None, Kind.MARK, name="exception", detail=text) for text in (message, "Stop: ")])
+    writer.close(ended="exception")
+    assert cli.main(["report", run, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"]["exceptions"] == [message, "Stop"]
+    assert cli.main(["report", run]) == 0
+    told = capsys.readouterr().out
+    assert "Training ended with ValueError: loss exploded at step 5" in " ".join(told.split())
+    assert "Training ended with Stop" in told and 300 < told.count("x") < 500, "pages of a message are cut"

@@ -177,4 +177,7 @@ def _notes(before: Side, now: Side) -> tuple[str, ...]:
             notes.append(f"The {which} run ends without an end mark.")
         if data.dropped or data.skipped_parts:
             notes.append(f"Part of the {which} run is missing; its counts may be too low.")
+        damage = side.run.graph_damage()
+        if damage:
+            notes.append(f"Of the {which} run, {damage}")
     return tuple(notes)
