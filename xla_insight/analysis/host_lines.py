@@ -21,7 +21,7 @@ from xla_insight.facts.report import HostLine, HostState, Period, Site
 
 LEAST_SAMPLES = 20
 """Samples in these states, below which its lines are not told, but for one that stands out even so."""
-FEW_SAMPLES, CLEAR_SHARE = 6, 0.4
+FEW_SAMPLES, CLEAR_SHARE = 6, 0.3
 """The least samples for that, and what its share must be above, error included."""
 LEAST_SHARE = 0.02
 LISTED = 10

@@ -31,6 +31,7 @@ CHECKPOINT_SHARE = 0.1
 GC_SHARE = 0.1
 LATER_EPOCHS_SHARE = 0.1
 """Steps of later epochs wait for less than this share of what those of the first do, when only the first is limited."""
+NOTABLE_TRACE_SHARE = 0.1
 DEVICE_SHARE = 0.9
 WAITING_SHARE = 0.5
 _BOUNDS = {
@@ -301,6 +302,11 @@ def _start_up(evidence: Evidence) -> Verdict | None:
         after = numbers.plural(evidence.steps.count, "step")
         return Verdict("nothing", f"The program ended with an exception after {after}: too early to judge it.", None)
     if beside is None:
+        lines = most_of_it(time.host_lines)
+        traced_s = evidence.host_s(HostState.TRACE)
+        if lines and evidence.share(traced_s) >= NOTABLE_TRACE_SHARE:
+            python = f"Python and tracing take {numbers.share(traced_s, time.wall_s, inferred=True)} of it, {lines}"
+            return Verdict("nothing", f"Too short to judge its speed: {took}. {python}.", None)
         return Verdict("nothing", f"Nothing to fix so far: {took}.", 0.0)
     return Verdict("nothing", f"Too short to judge its speed: {took}. {_first_clause(beside.summary)}", None)
 
@@ -335,10 +341,11 @@ def _largest(evidence: Evidence) -> Verdict:
     state, seconds = max(time.host.items(), key=lambda item: item[1], default=(str(HostState.TRACE), 0.0))
     busy = numbers.share(time.device_busy_s, time.wall_s, inferred=True)
     device = "" if time.device_busy_s is None else f"; the device is busy {busy} of the time"
-    took = (
+    most = (
         f"{numbers.share(seconds, time.wall_s)} of this run"
-        f" ({numbers.duration(seconds)} of {numbers.duration(time.wall_s)}){device}."
+        f" ({numbers.duration(seconds)} of {numbers.duration(time.wall_s)})"
     )
+    took = f"{most}{device}."
     moving = evidence.told("transfer_bound")
     if state == HostState.TRANSFER and moving:
         return Verdict("transfer", moving[0].summary, moving[0].cost_s)
@@ -347,4 +354,4 @@ def _largest(evidence: Evidence) -> Verdict:
         return Verdict(bound, f"{words} takes most of the training thread's time: {took}", None)
     saves = None if time.device_busy_s is None else max(0.0, min(seconds, time.wall_s - time.device_busy_s))
     lines = most_of_it(time.host_lines)
-    return Verdict("trace", f"Python and tracing take {took[:-1]}{f': {lines}' if lines else ''}.", saves)
+    return Verdict("trace", f"Python and tracing take {most}{f', {lines}' if lines else ''}{device}.", saves)
