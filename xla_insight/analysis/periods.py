@@ -71,7 +71,8 @@ def warm_up_steps(tables: RunTables, process: int) -> int:
     count = min(len(steps), max(1, count))
     if not count:
         return 0
-    return max(count, min(longest, _until_ready(tables, process, count)))
+    # A run of few steps keeps one that is not.
+    return max(count, min(longest, len(steps) - 1, _until_ready(tables, process, count)))
 
 
 def _until_ready(tables: RunTables, process: int, count: int) -> int:
