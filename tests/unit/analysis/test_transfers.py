@@ -105,6 +105,8 @@ def test_what_a_window_shows_of_a_graph_that_waits_for_its_inputs_holds_elsewher
     assert Timeline(tables, 0).totals(10 * STEP, 20 * STEP).busy == 10 * 20 * MS, "the Timeline draws the same"
     finding = found(tables)["transfer_bound"]
     assert "while the device has nothing to run" in finding.summary
+    measured = make_context(tables).time.measured
+    assert measured is not None and "points off, which is allowed for outside of windows." in measured.summary
 
 
 def test_a_graph_that_runs_as_long_as_it_seems_is_left_alone(made: Callable[..., RunTables]) -> None:

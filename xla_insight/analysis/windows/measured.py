@@ -13,6 +13,7 @@ import pandas as pd
 
 from xla_insight.analysis.intervals import Cover, union
 from xla_insight.analysis.tables import Process, RunTables, spans_of
+from xla_insight.analysis.windows.before_work import not_yet_at_work
 from xla_insight.analysis.windows.operations import operation_table
 from xla_insight.analysis.windows.sessions import DeviceSession, device_sessions
 from xla_insight.facts import numbers
@@ -40,7 +41,7 @@ def measured_time(tables: RunTables, process: Process) -> MeasuredTime | None:
     error = sum(abs(w.error_points or 0.0) * (w.measured_s or 0.0) for w in compared) / weight if compared else None
     lines = _lines(tables, own)
     return MeasuredTime(
-        summary=_sentence(windows, lines, error),
+        summary=_sentence(windows, lines, error, corrected=len(not_yet_at_work(tables, process.index).starts) > 0),
         windows=windows,
         measured_s=measured_s,
         busy_s=sum(window.busy_s or 0.0 for window in known) if known else None,
@@ -133,7 +134,9 @@ def _host_spans(sessions: tuple[DeviceSession, ...]) -> tuple[HostSpan, ...]:
     return tuple(HostSpan(*key, counts[key], ns / 1e9) for key, ns in spent.most_common(LISTED))
 
 
-def _sentence(windows: tuple[DeviceWindow, ...], lines: tuple[DeviceLine, ...], error: float | None) -> str:
+def _sentence(
+    windows: tuple[DeviceWindow, ...], lines: tuple[DeviceLine, ...], error: float | None, corrected: bool
+) -> str:
     known = [window for window in windows if window.measured_s is not None]
     if not known:
         why = next((window.note for window in windows if window.note), "")
@@ -143,7 +146,8 @@ def _sentence(windows: tuple[DeviceWindow, ...], lines: tuple[DeviceLine, ...], 
     text = f"Measured for {numbers.duration(measured_s)} in {_steps(known)}: the device was busy {busy} of it"
     if error is not None:
         inferred = numbers.share(sum(window.inferred_busy_s or 0.0 for window in known), measured_s, inferred=True)
-        text = f"{text}; dispatch and ready times say {inferred}, {error:.1f} points off"
+        allowed = ", which is allowed for outside of windows" if corrected else ""
+        text = f"{text}; dispatch and ready times say {inferred}, {error:.1f} points off{allowed}"
     text = f"{text}."
     first = next((line for line in lines if line.site is not None), None)
     if first is None:
