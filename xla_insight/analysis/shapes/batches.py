@@ -90,6 +90,7 @@ def build_batches(frames: Frames) -> Batches | None:
     following = np.searchsorted(cuts, times, "right")
     unit_of = np.cumsum(np.diff(following, prepend=following[0] - 1) != 0) - 1
     unit_start = times[np.flatnonzero(np.diff(unit_of, prepend=-1))]
+    durations = _unit_times(frames, unit_start)  # before there is more in memory
     codes, meanings = _codes(inputs)
     first = _batch_starts(inputs, unit_of)
     combination, sample = distinct(_batch_keys(codes, first))
@@ -109,7 +110,7 @@ def build_batches(frames: Frames) -> Batches | None:
         batch_rank=_integers(inputs["rank"])[first],
         unit_rank=_integers(inputs["rank"])[np.flatnonzero(np.diff(unit_of, prepend=-1))],
         unit_start_ns=unit_start,
-        **_unit_times(frames, unit_start),
+        **durations,
     )
 
 
