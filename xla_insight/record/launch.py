@@ -46,6 +46,8 @@ def command_line(words: list[str]) -> list[str]:
         if not Path(words[0]).is_file():
             raise UsageError(f"{words[0]} is not a file; give the path of the script to run")
         return [sys.executable, *words]
+    if Path(words[0]).is_dir():
+        raise UsageError(f"{words[0]} is a folder; give the path of the script to run")
     return words
 
 

@@ -189,3 +189,8 @@ def test_help_pages_name_values_and_no_types(capsys: pytest.CaptureFixture[str])
         assert cli.main([*words, "--help"]) == 0
         page = capsys.readouterr().out
         assert not any(word in page for word in ("<bool>", "<str>", "<int", "<float", "<list", "<path"))
+
+
+def test_a_folder_is_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["run", "--out", str(tmp_path / "run"), str(tmp_path)]) == 2
+    assert "is a folder; give the path of the script to run" in capsys.readouterr().err
