@@ -34,6 +34,8 @@ LATER_EPOCHS_SHARE = 0.1
 NOTABLE_TRACE_SHARE = 0.1
 DEVICE_SHARE = 0.9
 WAITING_SHARE = 0.5
+WAITING_IDLE_SHARE = 0.3
+"""The least share of waits for a device that does nothing."""
 _BOUNDS = {
     HostState.COMPILE: ("compile", "Compiling"),
     HostState.DEVICE_WAIT: ("device", "Waiting for the device"),
@@ -261,6 +263,15 @@ def _device(evidence: Evidence) -> Verdict | None:
         return None
     if evidence.told("transfer_bound"):  # a device that waits for its inputs looks busy
         return None
+    idle_s = time.device_idle_by_host_state.get(HostState.DEVICE_WAIT, 0.0)
+    if evidence.share(idle_s) >= WAITING_IDLE_SHARE:
+        return Verdict(
+            "transfer",
+            f"The training thread waits for the device {numbers.share(waited_s, time.wall_s, inferred=True)} of the"
+            f" time, but that is busy only {numbers.share(time.device_busy_s, time.wall_s, inferred=True)}: it waits"
+            " for inputs, which a loader or another thread is still moving to it.",
+            idle_s,
+        )
     busy_text = numbers.share(time.device_busy_s, time.wall_s, inferred=True)
     if busy >= DEVICE_SHARE:
         return Verdict("device", f"The device limits this run, as it should: it is busy {busy_text} of the time.", 0.0)
@@ -352,6 +363,9 @@ def _largest(evidence: Evidence) -> Verdict:
     if state != HostState.TRACE:
         bound, words = _BOUNDS[HostState(state)]
         return Verdict(bound, f"{words} takes most of the training thread's time: {took}", None)
-    saves = None if time.device_busy_s is None else max(0.0, min(seconds, time.wall_s - time.device_busy_s))
+    saves = None
+    if time.device_busy_s is not None:
+        idle_s = time.wall_s - time.device_busy_s
+        saves = max(0.0, min(seconds, time.device_idle_by_host_state.get(HostState.TRACE, idle_s)))
     lines = most_of_it(time.host_lines)
     return Verdict("trace", f"Python and tracing take {most}{f', {lines}' if lines else ''}{device}.", saves)

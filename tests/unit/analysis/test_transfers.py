@@ -18,8 +18,9 @@ from xla_insight.analysis.intervals import Spans
 from xla_insight.analysis.tables import RunTables
 from xla_insight.analysis.time_account import process_account
 from xla_insight.analysis.timeline import Timeline
+from xla_insight.analysis.verdict import Evidence, verdict
 from xla_insight.analysis.windows import not_yet_at_work, queued
-from xla_insight.facts.report import Finding, HostState, Severity
+from xla_insight.facts.report import Finding, HostState, RunFacts, Severity
 
 MS = 1_000_000
 WALL_NS = 1_790_000_000_000_000_000
@@ -59,7 +60,7 @@ def test_the_line_that_uploads_most_is_named(made: Callable[..., RunTables]) -> 
     spans = [*uploads(1, 5, site=3), *uploads(10, 30, site=7)]
     finding = found(made(spans=spans, executions=runs(60, 30)))["transfer_bound"]
     assert finding.severity is Severity.WARNING and finding.site is not None and finding.site.line == 7
-    assert "35 % of the steady state, most of it in uploads at train.py:7." in finding.summary
+    assert finding.summary.endswith("most of it in uploads at train.py:7, while the device has nothing to run.")
     assert "once, before the loop" in finding.advice and finding.cost_s == pytest.approx(0.035 * (STEPS - 1), rel=0.05)
 
 
@@ -69,6 +70,20 @@ def test_a_device_that_may_wait_for_its_inputs_is_not_called_healthy(made: Calla
     finding = found_ones["transfer_bound"]
     assert "do not tell (a device window does: --window)" in finding.summary
     assert finding.cost_s == pytest.approx(0.06 * (STEPS - 1), rel=0.05)
+
+
+def test_uploads_of_several_lines_have_their_share(made: Callable[..., RunTables]) -> None:
+    spans = [row for line in (1, 2, 3) for row in uploads(10 * line, 10, site=line)]
+    finding = found(made(spans=spans, executions=runs(60, 30)))["transfer_bound"]
+    assert "in uploads, 33 % of them at train.py:1, while" in finding.summary
+
+
+def test_what_is_only_seen_in_part_costs_all_of_it_at_most(made: Callable[..., RunTables]) -> None:
+    """Uploads from 1 to 41 ms; from 21 ms on a graph seems to run, which the thread waits for from 60 ms on."""
+    spans = [*uploads(1, 40), *in_steps("device_wait", 60, 30)]
+    finding = found(made(spans=spans, executions=runs(21, 69)))["transfer_bound"]
+    assert finding.cost_s == pytest.approx(0.04 * (STEPS - 1), rel=0.05)
+    assert "nothing to run for ~780 ms of it, or longer: while it waits for inputs it looks busy." in finding.summary
 
 
 @pytest.mark.parametrize(
@@ -122,3 +137,14 @@ def test_what_is_queued_is_what_is_clipped(pairs: list[tuple[int, int]]) -> None
     begins, ends = queued(spans)
     assert np.array_equal(ends - begins, clipped_executions(spans))
     assert (begins[1:] >= ends[:-1]).all()
+
+
+def test_a_wait_for_a_device_that_waits_for_inputs_of_another_thread_is_no_device_limit(
+    made: Callable[..., RunTables],
+) -> None:
+    """The thread waits from 10 to 90 ms for a graph of which the window shows 20 ms of work; a loader uploads."""
+    shown = [(begin + 70, begin + 90) for begin in (200, 300, 400)]
+    context = make_context(windowed(made, runs(10, 80), shown, spans=in_steps("device_wait", 10, 80)))
+    facts = Evidence(RunFacts("run", "run", 1, 1, "light", {}), context.steps, context.graphs, (), (), context.time)
+    said = verdict(facts)
+    assert said.bound == "transfer" and "that is busy only ~20 %: it waits for inputs" in said.summary

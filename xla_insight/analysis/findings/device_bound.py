@@ -16,8 +16,8 @@ def device_bound(context: Context) -> tuple[Finding, ...]:
     period = steady_state(context)
     if period is None or period.device_busy_s is None or period.device_busy_s < BUSY_SHARE * period.wall_s:
         return ()
-    moved_s, seen = transfers_s(context, period)
-    if not seen and moved_s >= UNSEEN_SHARE * period.wall_s:  # it may be waiting for its inputs
+    moved_s, idle_s = transfers_s(context, period)
+    if idle_s is None and moved_s >= UNSEEN_SHARE * period.wall_s:  # it may be waiting for its inputs
         return ()
     return (
         Finding(

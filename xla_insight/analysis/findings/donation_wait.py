@@ -33,7 +33,8 @@ def donation_wait(context: Context) -> tuple[Finding, ...]:
     if count < LEAST_WAITS or waited_ns < NOTABLE_SHARE * open_ns:
         return ()
     opened = [opener for opener in openers(context.tables, index) if opener.kind == "sync"]
-    hideable_s = sum(opener.hideable_s for opener in opened)
+    # Nothing can be hidden behind a device for longer than it is busy.
+    hideable_s = min(sum(opener.hideable_s for opener in opened), context.time.device_busy_s or 0.0)
     place = opened[0].place if opened else None
     hidden = numbers.duration(hideable_s, inferred=True)
     could = f" Of what the host did after that, {hidden} could have been hidden behind the device."

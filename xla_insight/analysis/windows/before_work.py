@@ -30,7 +30,7 @@ def not_yet_at_work(tables: RunTables, process: int) -> Spans:
 
 
 def _late(tables: RunTables, process: int) -> Spans:
-    sessions = [session for session in device_sessions(tables, process) if session.measured is not None]
+    sessions = [session for session in device_sessions(tables, process) if len(session.busy.starts)]
     if not sessions:
         return NO_SPANS
     frame = tables.of("executions", process)
@@ -41,19 +41,19 @@ def _late(tables: RunTables, process: int) -> Spans:
     begins, ends = queued(Spans(raw.starts[order], raw.ends[order]))
     ran = np.full(len(begins), -1, np.int64)
     for session in sessions:
-        assert session.measured is not None
-        begin, end = session.measured
         busy = Cover(session.busy)
-        mine = np.flatnonzero((begins >= begin) & (ends <= end) & (graph >= 0))
+        # Not from its first to its last operation: what waits at both ends is what this is about.
+        mine = np.flatnonzero((begins >= session.begin_ns) & (ends <= session.end_ns) & (graph >= 0))
         ran[mine] = busy.until(ends[mine]) - busy.until(begins[mine])
     known = ran >= 0
     if not known.any():
         return NO_SPANS
-    seen = pd.DataFrame({"graph": graph[known], "ran": ran[known], "seemed": (ends - begins)[known]})
+    seemed = (ends - begins)[known]
+    seen = pd.DataFrame({"graph": graph[known], "ran": ran[known], "seemed": seemed, "late": seemed - ran[known]})
     usual = seen.groupby("graph").median()
-    late = usual["seemed"] - usual["ran"]
     # A graph of which a window shows nothing at all ran where it does not look.
-    usual = usual[(usual["ran"] > 0) & (late > _LEAST_NS) & (late > _LEAST_SHARE * usual["seemed"])]
+    clear = (usual["late"] > _LEAST_NS) & (usual["late"] > _LEAST_SHARE * usual["seemed"])
+    usual = usual[(usual["ran"] > 0) & clear]
     runs = pd.Series(graph).map(usual["ran"]).to_numpy()
     rows = ~np.isnan(runs)
     starts = begins[rows]
