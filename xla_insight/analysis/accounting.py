@@ -197,13 +197,17 @@ def clipped_executions(executions: Spans) -> Nanoseconds:
     Executions queue up behind each other; without the clip the time in the queue would count once for each of them.
     """
     order = np.lexsort((executions.ends, executions.starts))
-    starts, ends = executions.starts[order], executions.ends[order]
-    earlier = np.maximum.accumulate(ends)
-    begin = starts.copy()
-    begin[1:] = np.maximum(starts[1:], earlier[:-1])
+    begins, ends = queued(Spans(executions.starts[order], executions.ends[order]))
     clipped = np.empty(len(order), np.int64)
-    clipped[order] = np.maximum(0, ends - begin)
+    clipped[order] = ends - begins
     return clipped
+
+
+def queued(executions: Spans) -> tuple[Nanoseconds, Nanoseconds]:
+    """From when the device could begin each execution until it was ready; they are given in order of dispatch."""
+    ready = np.maximum.accumulate(executions.ends)
+    begins = np.maximum(executions.starts, np.append(executions.starts[:1], ready[:-1]))
+    return begins, np.maximum(begins, executions.ends)
 
 
 def _states(covered: Callable[[str], Mask], busy: Mask) -> NDArray[np.int8]:

@@ -14,13 +14,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from xla_insight.analysis.accounting import STATES, Segments
+from xla_insight.analysis.accounting import STATES, Segments, queued
 from xla_insight.analysis.idle import Gaps, longest
 from xla_insight.analysis.idle_causes import WORDS, GapPlaces, describe_gap, gap_places
 from xla_insight.analysis.intervals import Cover, Mask, Nanoseconds, Spans, refined, union
 from xla_insight.analysis.tables import RunTables, spans_of
 from xla_insight.analysis.time_account import process_segments
-from xla_insight.analysis.windows import measured_busy, not_yet_at_work, queued
+from xla_insight.analysis.windows import measured_busy, not_yet_at_work
 from xla_insight.facts import numbers
 from xla_insight.facts.report import HostState, IdleGap
 

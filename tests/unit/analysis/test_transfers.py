@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from tests.unit.analysis.conftest import make_context, make_tables, user_place
 from tests.xspaces import Made, make_session
-from xla_insight.analysis.accounting import STATES, clipped_executions
+from xla_insight.analysis.accounting import STATES, clipped_executions, queued
 from xla_insight.analysis.findings import all_findings
 from xla_insight.analysis.intervals import Spans
 from xla_insight.analysis.tables import RunTables
 from xla_insight.analysis.time_account import process_account
 from xla_insight.analysis.timeline import Timeline
 from xla_insight.analysis.verdict import Evidence, verdict
-from xla_insight.analysis.windows import not_yet_at_work, queued
+from xla_insight.analysis.windows import not_yet_at_work
 from xla_insight.facts.report import Finding, HostState, RunFacts, Severity
 
 MS = 1_000_000

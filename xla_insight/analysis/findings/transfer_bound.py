@@ -18,6 +18,7 @@ UNSEEN_SHARE = 0.4
 WAITING_SHARE = 0.2
 """A thread that waits for the device longer than this is not what the device waits for."""
 LEAST_A_STEP_S = 0.001
+"""Steps of a loop without work are so short that any upload is a tenth of them."""
 MOST_SHARE = 0.5
 _UPLOAD = "upload"
 _UPLOADS = (
@@ -42,7 +43,7 @@ def transfer_bound(context: Context) -> tuple[Finding, ...]:
     of_uploads = _seconds(uploads) > cost_s / 2
     if not of_uploads and _seconds(_reads(context, period)) > cost_s / 2:  # host_sync and checkpoint_stall tell that
         return ()
-    place, where = _lines(context, uploads) if of_uploads else (NOWHERE, "")
+    place, where = _longest_line(context, uploads) if of_uploads else (NOWHERE, "")
     takes = (
         f"Moving tensors between host and device takes {numbers.duration(cost_s)} of the training thread,"
         f" {numbers.share(cost_s, period.wall_s)} of the steady state{where}"
@@ -74,7 +75,7 @@ def _meanwhile(cost_s: float, idle_s: float | None) -> str:
     return f"; the device has nothing to run for {idle} of it, or longer: while it waits for inputs it looks busy."
 
 
-def _lines(context: Context, uploads: pd.DataFrame) -> tuple[Place, str]:
+def _longest_line(context: Context, uploads: pd.DataFrame) -> tuple[Place, str]:
     """The line with most of the time of uploads, and how much that is."""
     assert context.main is not None
     by_site = uploads.dropna(subset=["site"]).groupby("site")["duration_ns"].sum()

@@ -8,7 +8,7 @@ and ``before_work`` take what is seen of waits, and of graphs that wait for thei
 from __future__ import annotations
 
 from xla_insight.analysis.windows.before_waits import not_yet_blocked
-from xla_insight.analysis.windows.before_work import not_yet_at_work, queued
+from xla_insight.analysis.windows.before_work import not_yet_at_work
 from xla_insight.analysis.windows.measured import measured_time
 from xla_insight.analysis.windows.operations import operation_table
 from xla_insight.analysis.windows.sessions import DeviceSession, device_sessions, measured_busy, stops
@@ -21,6 +21,5 @@ __all__ = [
     "not_yet_at_work",
     "not_yet_blocked",
     "operation_table",
-    "queued",
     "stops",
 ]

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from xla_insight.analysis.intervals import NO_SPANS, Cover, Nanoseconds, Spans
+from xla_insight.analysis.accounting import queued
+from xla_insight.analysis.intervals import NO_SPANS, Cover, Spans
 from xla_insight.analysis.tables import RunTables, spans_of
 from xla_insight.analysis.windows.sessions import device_sessions
 
@@ -60,10 +61,3 @@ def _late(tables: RunTables, process: int) -> Spans:
     until = np.maximum(starts, ends[rows] - runs[rows].astype(np.int64))
     some = until > starts
     return Spans(starts[some], until[some])
-
-
-def queued(executions: Spans) -> tuple[Nanoseconds, Nanoseconds]:
-    """From when the device could begin each execution until it was ready; they are given in order of dispatch."""
-    ready = np.maximum.accumulate(executions.ends)
-    begins = np.maximum(executions.starts, np.append(executions.starts[:1], ready[:-1]))
-    return begins, np.maximum(begins, executions.ends)
